@@ -32,6 +32,7 @@ APART = (
     "conformance/tests/test_legal_variants.py",
     "conformance/tests/test_mutants.py",
     "conformance/tests/test_interop.py",
+    "tests/chaos/test_chaos.py",
     "tests/docs/test_examples.py",
     "tests/simulation/",
 )

@@ -47,6 +47,7 @@ class _RawCalls:
         self._name = name
         self.connection = named.calls.connection
         self.owner = named.calls.owner
+        self.maps = named.calls.maps
         self.warn_large = named.calls.warn_large
         self.pickler_lock = threading.Lock()
         self.pickler = _RawPickler()
@@ -67,10 +68,12 @@ class _RawCalls:
         """A call that cannot share a batch's columns."""
         parts = [self._named._part(index, argument) for index, argument in enumerate(arguments, start=1)]
         call = Call(self._named._header(options), function, task_id, parts, collector)
-        submission = self._named.calls.submission(call)
-        if not parts:
-            submission = submission._replace(part_counts=(0,))
-        self.connection.post(submission, is_batch=True)
+        with self.connection.storage.puts() as puts:
+            submission = self._named.calls.submission(call, puts)
+            if not parts:
+                submission = submission._replace(part_counts=(0,))
+            self.connection.post(submission, is_batch=True)
+        puts.hand_over()
         return sum(part.size for part in parts)
 
 
@@ -110,6 +113,6 @@ class _Spread(Gathering):
             self._future_of.pop(task_id).complete(Outcomes((task_id,), *one, outcomes.error))
         super().complete(outcomes)
 
-    def _place(self, outcomes: Outcomes) -> None:
+    def _place(self, outcomes: Outcomes, end_at: float) -> None:
         for task_id in outcomes.ids:
             del self.positions[task_id]

@@ -51,7 +51,9 @@ class _NamedStreams:
         named = self._named
         parts = [named._part(index, argument) for index, argument in enumerate(arguments, start=1)]
         call = Call(named._header(options), named._function(name), task_id, parts, future)
-        self.connection.post(named.calls.submission(call))
+        with self.connection.storage.puts() as puts:
+            self.connection.post(named.calls.submission(call, puts))
+        puts.hand_over()
 
     def deserialize(self, data: Any) -> bytes:
         return bytes(data)

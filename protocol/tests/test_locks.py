@@ -69,6 +69,32 @@ def test_an_interrupt_at_any_moment_leaves_it_free(make: Callable[[], Any]) -> N
     assert moment > 1
 
 
+def test_an_interrupt_of_a_bounded_wait_leaves_it_free() -> None:
+    moment, is_again = 0, True
+    while is_again:
+        lock = waits.Lock()
+
+        def take(lock: Any = lock) -> None:
+            with waits.Bounded(lock, time.monotonic() + SECONDS):
+                assert not lock.acquire(blocking=False)
+
+        is_again = is_cut(take, moment)
+        assert is_free(lock), f"cut off at moment {moment}"
+        moment += 1
+    assert moment > 1
+
+
+def test_a_bounded_wait_ends_and_leaves_the_lock_to_the_one_that_has_it() -> None:
+    lock = waits.Lock()
+    with lock:
+        with pytest.raises(TimeoutError), waits.Bounded(lock, time.monotonic() + 0.01):
+            pass
+        with pytest.raises(ValueError), waits.Bounded(lock, time.monotonic() - 1.0, ValueError):
+            pass
+        assert not is_free(lock)
+    assert is_free(lock)
+
+
 class Alarms:
     """Signals that come again and again. When armed, the handler raises once."""
 

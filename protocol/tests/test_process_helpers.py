@@ -197,6 +197,33 @@ def test_our_own_mistakes_are_not_hidden():
 
 # ---------------------------------------------------------------- processes
 
+FOREIGN_TEXT = r"""
+import logging
+from scaler_protocol.process import LoggingOptions, run_command, setup_logging
+def command():
+    print("worker \u4e16 joined \udc80")
+    setup_logging(LoggingOptions())
+    logging.info("worker \u4e16 left")
+    return 0
+raise SystemExit(run_command("scaler_thing", command))
+"""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_no_line_is_lost_whatever_the_output_can_encode(encoding):
+    ended = subprocess.run(
+        [sys.executable, "-c", FOREIGN_TEXT],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        timeout=SECONDS,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    lines = ended.stdout.decode(encoding).splitlines()
+    shown = "\u4e16".encode(encoding, "backslashreplace").decode(encoding)
+    assert lines[0] == f"worker {shown} joined \\udc80"
+    assert lines[-1].endswith(f"worker {shown} left")
+
+
 SERVER = """
 import asyncio, sys
 from scaler_protocol.process import LoggingOptions, run_command, run_server

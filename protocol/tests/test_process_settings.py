@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,14 @@ def test_mistakes_in_a_file(file: Path, text: str, words: list[str]) -> None:
         settings(file, text, "tcp://a:1")
     assert str(file) in str(caught.value) and "\n" not in str(caught.value)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_file_as_windows_writes_it(file: Path) -> None:
+    file.write_bytes(codecs.BOM_UTF8 + b"[scheduler]\r\ncount = 3\r\n")
+    assert settings(None, "", "--config", str(file), "tcp://a:1").count == 3
+    file.write_bytes("[scheduler]".encode("utf-16"))
+    with pytest.raises(UsageError, match="is not TOML: 'utf-8' codec can't decode"):
+        settings(None, "", "--config", str(file), "tcp://a:1")
 
 
 def test_a_mistake_in_the_environment() -> None:

@@ -234,6 +234,7 @@ def test_a_server_that_is_full_says_so_and_has_room_later() -> None:  # LIM-7, E
     reject = server.answer()
     server.round()
     assert isinstance(reject, Reject) and reject.code == codes.OVERLOADED and "2 sessions" in reject.text
+    assert server.core.full_count == 1
     server.say(RoutingId(bytes([9]) * 16), replace(HELLO, peer_id=hello_of(1), incarnation=1))
     assert isinstance(server.answer(), Welcome), "one that is there already may begin anew"
     server.say(RoutingId(bytes([2]) * 16), Bye(0, ""), seq=1)

@@ -39,10 +39,11 @@ def load(path: Path) -> dict[str, object]:
 
 
 def requirements(part: Part) -> tuple[set[str], set[str]]:
-    """Import names that a dist needs always, and with one of its extras."""
+    """Import names that a dist needs always, and with one of its extras. No dist imports the libraries of examples."""
     hook = load(ROOT / part.folder / "hatch.toml")["metadata"]["hooks"]["custom"]  # type: ignore[index]
     always = {import_name(entry) for entry in hook["dependencies"]}
-    optional = {import_name(entry) for names in hook.get("optional-dependencies", {}).values() for entry in names}
+    extras = {extra: names for extra, names in hook.get("optional-dependencies", {}).items() if extra != "examples"}
+    optional = {import_name(entry) for names in extras.values() for entry in names}
     if any("scaler-protocol[values]" in entry for entry in hook["dependencies"]):
         always.add("cloudpickle")
     return always, optional

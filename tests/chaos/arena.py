@@ -2,7 +2,8 @@
 
 Laws: every future ends, right or (where the cell allows it) with a documented error; none is told twice; no pause is
 longer than the cell's bound; no task begins more often than the fault explains; tables and storage are empty
-afterwards, and the scheduler's descriptors and memory are where they were; no process, port or file is left (`Stage`).
+afterwards, and descriptors and memory of servers and workers are where they were; no process, port or file is left
+(`Stage`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _SHORT_PATIENCE_SECONDS = 8.0
 _MOST_BEGINNINGS = 4
 #: Errors that tell what a task has raised.
 _OF_TASKS = frozenset({"RemoteError", "TaskExceptionNotSerializableError"})
-_SPARE_DESCRIPTORS = 8
+#: The storage has a connection of each worker that has asked it for something, and a file for each function. A worker
+#: has some for each further processor.
+_SPARE_DESCRIPTORS = {"scheduler": 8, "storage": 16, "worker": 32}
 _SPARE_BYTES = 64 << 20
 
 
@@ -40,6 +43,26 @@ class Measured(NamedTuple):
     pause: float
     reruns: int
     text: str
+
+
+class _Footprint:
+    """What one process had open, and its memory, before the fault."""
+
+    def __init__(self, role: str, process: psutil.Process) -> None:
+        self._role = role
+        self._process = process
+        self._descriptors, self._memory = process.num_fds(), process.memory_info().rss
+
+    def check(self) -> None:
+        """It is about as large as it was. Of a process that has ended since there is nothing to check."""
+        try:
+            descriptors, memory = self._process.num_fds(), self._process.memory_info().rss
+        except psutil.NoSuchProcess:
+            return
+        more = descriptors - self._descriptors
+        assert more <= _SPARE_DESCRIPTORS[self._role], f"the {self._role} has {more} more descriptors open"
+        kept = memory - self._memory
+        assert kept <= _SPARE_BYTES, f"the {self._role} has kept {kept} bytes"
 
 
 class _Arena:
@@ -55,13 +78,12 @@ class _Arena:
         log = stage.directory / "log"
         patience = _SHORT_PATIENCE_SECONDS if cell.is_gone else _PATIENCE_SECONDS
         arguments = (self.cluster.address, cell.kind, str(COUNTS[cell.kind]), str(log), str(patience))
-        before = psutil.Process(self.cluster.scheduler.pid)
-        self.scheduler = before
-        self.descriptors, self.memory = before.num_fds(), before.memory_info().rss
         # Looked up before: a monitor of its own would come late for the second of two faults.
-        self._worker_process_id = 0
-        if "worker" in cell.roles:
-            self._worker_process_id = self.cluster.snapshot().workers[0].software.process_id
+        workers = [worker.software.process_id for worker in self.cluster.snapshot().workers]
+        self._worker_process_id = workers[0]
+        servers = (("scheduler", self.cluster.scheduler.pid), ("storage", self.cluster.storage.pid))
+        watched = [*servers, *(("worker", process_id) for process_id in workers)]
+        self._footprints = [_Footprint(role, psutil.Process(process_id)) for role, process_id in watched]
         self.running = Running(stage.start("tests.support.workload", *arguments), log)
 
     def _start_manager(self) -> Command:
@@ -149,6 +171,7 @@ class _Arena:
         assert pause <= cell.pause_bound, f"no task began for {pause:.1f} s, and {cell.pause_bound:g} s is the bound"
         most = max(begun.times.values(), default=0)
         assert most <= _MOST_BEGINNINGS, f"a task began {most} times"
+        assert begun.reruns <= cell.most_reruns, f"{begun.reruns} tasks began again, {cell.most_reruns} at most may"
         if not cell.is_gone:
             self._check_it_is_well()
         return Measured(cell, round(pause, 1), begun.reruns, text)
@@ -157,10 +180,8 @@ class _Arena:
         with Client(self.cluster.address) as client:
             assert client.map(tasks.square, range(20)) == [number * number for number in range(20)]
         self.cluster.wait_until_empty()
-        if self.scheduler.is_running() and self.scheduler.pid == self.cluster.scheduler.pid:
-            descriptors, memory = self.scheduler.num_fds(), self.scheduler.memory_info().rss
-            assert descriptors <= self.descriptors + _SPARE_DESCRIPTORS, f"{descriptors} descriptors are open"
-            assert memory <= self.memory + _SPARE_BYTES, f"the scheduler has kept {memory - self.memory} bytes"
+        for footprint in self._footprints:
+            footprint.check()
 
 
 def run(cell: Cell, directory: Path) -> Measured:

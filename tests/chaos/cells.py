@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ PAIRS = tuple(
     )
 )
 _SERVERS = frozenset({"scheduler", "storage"})
+#: Their ends leave workers and stored values where they are.
+_WITHOUT_WORK = frozenset({"scheduler", "client"})
 #: What starts these again does so by itself.
 STARTED_BY_OTHERS = frozenset({"processor", "worker", "client"})
 
@@ -73,6 +76,17 @@ class Cell(NamedTuple):
         wait, or values that only the storage had."""
         is_late = self.fault == LONG_STOP and not {*_SERVERS, "client"}.isdisjoint(self.roles)
         return self.is_gone or is_late or ("storage" in self.roles and self.fault not in STOP_SECONDS)
+
+    @property
+    def most_reruns(self) -> float:
+        """How many tasks may begin again, all together. A stop of 5 s, and the end of a scheduler or client, take no
+        running task away; nodes of a graph whose ends a scheduler had not passed on run again (SCH-51, SCH-71). Two
+        processors, with the parents that are blocked in them, are all the work that a worker's end can take. Values
+        that only a storage had are made again."""
+        if self.fault == STOP or _WITHOUT_WORK.issuperset(self.roles):
+            return 2 if self.kind == "graph" and "scheduler" in self.roles else 0
+        is_made_again = "storage" in self.roles and self.kind in ("large", "graph")
+        return math.inf if self.fault == LONG_STOP or is_made_again else 8
 
     @property
     def pause_bound(self) -> float:

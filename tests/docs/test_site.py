@@ -7,10 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
+from scaler import monitoring, telemetry
 from tests.architecture.sources import ROOT
+from tests.support.browsers import NEEDS_BROWSER
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")
@@ -49,6 +56,31 @@ def test_every_option_is_on_its_commands_page(site: Path) -> None:
 def test_a_clause_can_be_linked_to_and_is(site: Path) -> None:
     text = (site / "protocol" / "03-session.html").read_text(encoding="utf-8")
     assert 'id="ses-9"' in text and 'href="04-liveness.html#liv-7"' in text
+
+
+@pytest.mark.parametrize("module", [monitoring, telemetry], ids=lambda module: str(module.__name__))
+def test_the_reference_has_an_entry_for_each_name(site: Path, module: ModuleType) -> None:
+    text = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    names = [f"{module.__name__}.{name}" for name in module.__all__]
+    assert [name for name in names if f'id="{name}"' not in text] == []
+
+
+def test_the_reference_has_the_client_of_a_local_cluster(site: Path) -> None:
+    text = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    assert 'id="scaler.cluster.local.LocalClient.cluster"' in text
+
+
+@NEEDS_BROWSER
+def test_the_commands_of_a_block_can_be_copied(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    page.add_init_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.goto((site / "operations" / "top.html").as_uri())
+    block = page.locator("div.highlight-console").first
+    block.hover()
+    block.get_by_role("button", name="Copy").click()
+    expected = "pip install 'scaler-client[top]'\nscaler_top tcp://127.0.0.1:2345"
+    assert page.evaluate("window.copied") == expected
+    assert block.get_by_role("button", name="Copied").count() == 1
 
 
 def test_examples_are_shown_as_they_are(site: Path) -> None:

@@ -88,6 +88,28 @@ def test_logs_go_to_standard_output_when_they_are_told_to(stage: Stage) -> None:
     assert any(ALL_HAS_ENDED in line for line in ended.lines) and not ended.error_lines
 
 
+NO_THREADS = """
+import atexit, _thread
+def refuse(*_arguments):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+@atexit.register
+def end():
+    _thread.start_new_thread = refuse
+    globals().pop("results")
+def numbers():
+    yield from range(100)
+"""
+
+
+@pytest.mark.parametrize("half_read", ["stream(numbers)", "imap(abs, [client.submit(abs, -1)] * 100)"])
+def test_what_is_half_read_at_module_level_ends_in_order(stage: Stage, half_read: str) -> None:
+    """The hook is registered first, so it runs last. From then on no thread begins, as in Python 3.12 and later."""
+    end = f"results = client.{half_read}\nprint(next(results))\n"
+    ended = stage.start_program(f"{NO_THREADS}{BEGIN.format(more='')}{end}")
+    assert ended.wait() == 0
+    assert len(ended.lines) == 2 and not ended.error_lines
+
+
 def test_a_forked_child_leaves_the_cluster_alone(stage: Stage) -> None:
     end = """
 import os

@@ -75,6 +75,8 @@ def test_a_processor_killed_from_outside(shared: RealCluster, tmp_path: Path) ->
         report("a killed processor is told of", begun_at)
         assert time.monotonic() - begun_at < GO_ON_SECONDS / 2
         assert str(caught.value).count("SIGKILL") == 3, "one line for each attempt"
+        assert ["SIGKILL" in line for line in caught.value.attempts] == [True] * 3
+        assert caught.value.peak > 2**20 and caught.value.exit_code == -signal.SIGKILL
         assert client.submit(tasks.square, 5).result(WAIT) == 25
 
 
@@ -99,6 +101,9 @@ def test_dead_processors_are_outlived(shared: RealCluster, tmp_path: Path) -> No
         with pytest.raises(ProcessorDiedError, match="signal 9"):
             once.result(WAIT)
         assert len(lines_of(tmp_path / "once", 1)) == 1
+        with pytest.raises(ProcessorDiedError, match="signal 9"):
+            client.map(tasks.die_until, [str(tmp_path / "once of a map")], [2], lost_processors_limit=1)
+        assert len(lines_of(tmp_path / "once of a map", 1)) == 1
         assert more.result(WAIT) == 4, "a retry, where three attempts are not enough"
         assert nested.result(WAIT) == 2
         logs = [str(tmp_path / f"map{number}") for number in range(3)]

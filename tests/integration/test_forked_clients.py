@@ -57,3 +57,30 @@ def test_parent_and_child_go_on(stage: Stage) -> None:
     assert program.wait() == 0, program.text
     assert program.lines == ["the child is done", "the parent is done"] and not program.error_lines, program.text
     cluster.wait_until_empty()
+
+
+MAPPING = """
+    import os, threading, time, warnings
+    from scaler import Client
+
+    client = Client("{address}", timeout_seconds={wait})
+    found, maps = [], client._ready().maps
+    mapping = threading.Thread(target=lambda: found.extend(client.map(time.sleep, [0.5, 0.5])))
+    mapping.start()
+    while not maps:
+        time.sleep(0.01)
+    warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: that there are threads
+    child = os.fork()
+    client.shutdown(wait=True)
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    mapping.join()
+    print(found)
+"""
+
+
+def test_a_child_does_not_wait_for_a_map_of_its_parent(stage: Stage) -> None:
+    cluster = RealCluster(stage, 1)
+    program = stage.start_program(dedent(MAPPING).format(address=cluster.address, wait=30))
+    assert program.wait() == 0 and program.lines == ["[None, None]"], program.text

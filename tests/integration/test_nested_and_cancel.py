@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from tests.support import tasks
+from tests.support import api_tasks, tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
 
@@ -51,6 +51,10 @@ def test_ways_to_wait_for_children(client: Client, parent: Callable[[Any, int], 
 def test_many_parents_at_once(client: Client) -> None:
     parents = [client.submit(tasks.wait_for_three, client, i) for i in range(8)]
     assert [one.result(WAIT) for one in parents] == [i * i + (i + 1) ** 2 + (i + 2) ** 2 for i in range(8)]
+
+
+def test_an_imap_of_a_client_that_is_dropped(client: Client) -> None:
+    assert client.submit(api_tasks.values_of_a_dropped_client, 6).result(WAIT) == [0, 1, 2, 3, 4, 5]
 
 
 MOST_PROCESSORS = 24

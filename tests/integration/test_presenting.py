@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from scaler_protocol.keys import management
 from tests.support import graph_tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
+from tests.support.restarts import begins, restart_scheduler
 
 QUICK = ("--heartbeat-seconds", "0.5")
 QUICK_WORKERS = ("--heartbeat-interval", "0.5")
@@ -27,15 +27,6 @@ def cluster(stage: Stage) -> RealCluster:
     return RealCluster(stage, WORKERS, scheduler=QUICK, workers=QUICK_WORKERS)
 
 
-def begins(log: Path) -> Counter[str]:
-    return Counter(log.read_text().split()) if log.exists() else Counter()
-
-
-def restart(cluster: RealCluster) -> None:
-    cluster.scheduler.end(signal.SIGKILL)
-    cluster.start_scheduler()
-
-
 def test_each_task_begins_once(cluster: RealCluster, tmp_path: Path) -> None:
     """Three deaths, in the middle of everything: of small values, and of some that lie in the storage."""
     log = tmp_path / "log"
@@ -47,7 +38,7 @@ def test_each_task_begins_once(cluster: RealCluster, tmp_path: Path) -> None:
         ]
         for deaths in range(1, 4):
             until(lambda deaths=deaths: len(begins(log)) >= 8 * deaths, "some have begun")
-            restart(cluster)
+            restart_scheduler(cluster)
         assert [len(future.result(WAIT)) for future in futures] == sizes
     counts = begins(log)
     assert len(counts) == TASKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def test_a_storage_that_is_full_is_an_object_storage_exception(stage: Stage) -> 
     """Of results, inputs of graphs and the program's own values alike; what fits goes on."""
     port = stage.ports()
     stage.start("scaler_storage", address_of(port + 1), "--memory-limit", "16MiB").wait_for("listen")
-    stage.start("scaler_scheduler", address_of(port), "-osa", address_of(port + 1))
+    scheduler = stage.start("scaler_scheduler", address_of(port), "-osa", address_of(port + 1))
     stage.start("scaler_worker", address_of(port), "-n", "1")
     with Client(address_of(port)) as client:
         graph = {"a": (make, 10), "b": (make, 10), "sum": (total, "a", "b")}
@@ -58,6 +59,9 @@ def test_a_storage_that_is_full_is_an_object_storage_exception(stage: Stage) -> 
             with pytest.raises(ObjectStorageException):
                 call()
         assert client.submit(make, 2).result(WAIT) == make(2)
+        kept = client.send_object(os.urandom(MIB * 31 // 2))
+        scheduler.wait_for("limit reached: storage memory: ")
+        del kept
 
 
 def test_tasks_of_a_worker_that_does_not_reach_the_storage_run_elsewhere(stage: Stage) -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from scaler import Client
 from scaler.utility.exceptions import ProcessorDiedError, RemoteError
-from tests.support import api_tasks, symphony_tasks, tasks
+from tests.support import api_tasks, graph_tasks, symphony_tasks, tasks
 from tests.support.processes import WAIT, Stage, until
+from tests.support.restarts import begins, restart_scheduler
 from tests.support.symphony import SymphonyCluster, new_world
 
 Start = Any
@@ -242,15 +243,47 @@ def test_a_killed_adapter_loses_nothing(stage: Stage, tmp_path: Path) -> None:
     cluster.assert_no_breach()
 
 
-def test_a_restarted_scheduler_gets_a_worker_that_holds_nothing(start: Start, tmp_path: Path) -> None:
-    cluster = start("--base-concurrency", "1", services=2)
+def test_no_task_begins_twice_when_the_scheduler_is_restarted(start: Start, tmp_path: Path) -> None:
+    """Three deaths, in the middle of everything: of small values, and of some that lie in the storage."""
+    cluster = start("--base-concurrency", "3", services=3)
+    log = tmp_path / "log"
+    sizes = [10 if number % 4 else 200_000 for number in range(15)]
     with Client(cluster.address) as client:
-        begun = tmp_path / "begun"
-        future = client.submit(symphony_tasks.sleep_long, str(begun), 1.0)
-        until(begun.exists, "it runs")
+        futures = [
+            client.submit(graph_tasks.noted_sleep, str(log), f"task{number}", size, 0.5)
+            for number, size in enumerate(sizes)
+        ]
+        for deaths in range(1, 4):
+            until(lambda deaths=deaths: len(begins(log)) >= 3 * deaths, "some have begun")
+            restart_scheduler(cluster)
+        assert [len(future.result(WAIT)) for future in futures] == sizes
+    counts = begins(log)
+    assert len(counts) == len(sizes) and set(counts.values()) == {1}, counts
+    cluster.wait_until_empty()
+
+
+def test_a_task_that_ends_while_there_is_no_scheduler_begins_once(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", services=1)
+    log = tmp_path / "log"
+    with Client(cluster.address) as client:
+        future = client.submit(graph_tasks.noted_sleep, str(log), "task", 10, 1.0)
+        until(lambda: begins(log), "it has begun")
         cluster.scheduler.end(signal.SIGKILL)
+        until(lambda: begins(tmp_path / "log.ended"), "it has ended")
         cluster.start_scheduler()
-        assert future.result(WAIT) == "slept"
+        assert len(future.result(WAIT)) == 10
+    assert begins(log) == {"task": 1}
+
+
+def test_present_seconds_of_zero_keep_nothing(start: Start, tmp_path: Path) -> None:
+    cluster = start("--base-concurrency", "1", "--present-seconds", "0", services=2)
+    log = tmp_path / "log"
+    with Client(cluster.address) as client:
+        future = client.submit(graph_tasks.noted_sleep, str(log), "task", 10, 1.0)
+        until(lambda: begins(log), "it has begun")
+        restart_scheduler(cluster)
+        assert len(future.result(WAIT)) == 10
+    assert begins(log) == {"task": 2}
 
 
 # ---------------------------------------------------------------- ends

@@ -55,7 +55,7 @@ def test_why_a_task_waits(cluster: RealCluster) -> None:
         assert from_outside.endswith(told), "the same sentence, behind the name of the function"
         future.cancel()
     gone = output_of(cluster.stage, "scaler.explain", cluster.address, future.task_id.hex())
-    assert "it has ended" in gone
+    assert "the task has ended" in gone
 
 
 def test_a_dump_can_be_loaded_by_the_simulator(cluster: RealCluster, tmp_path: Path) -> None:

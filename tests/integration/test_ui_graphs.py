@@ -101,3 +101,22 @@ def test_the_longest_way_through_a_graph_and_slack(page: Page, served: ServedPag
     served.tell(graph(names, [4, 4, 4, 4, 4], needs, [0, 0, 0, 0, 0]))
     served.tell(graph(names, [4, 4, 4, 4, 2], needs))
     seen(page.locator("#graphs"), "Longest way: 3 tasks, 915 ms")
+
+
+def test_the_longest_way_through_a_graph_that_is_drawn_in_part(page: Page, served: ServedPage) -> None:
+    """What is known of the first four tasks is not asserted of the forty."""
+    told = graph(["load", "price", "sum", "price"], [4, 4, 4, 4], [[], [0], [1], [0]])
+    (shape,) = told.graphs
+    usual = status([worker(1)], names=("load", "price", "sum"), done=600)
+    served.tell(usual, replace(told, graphs=(replace(shape, task_count=40),)))
+    open_view(page, "graphs")
+    seen(page.locator("#graphs"), "The first 4 are drawn")
+    seen(page.locator("#graphs"), "Longest way of the tasks drawn: 3 tasks, 22.5 ms")
+    seen(page.locator("#graphs"), "That of the whole graph may be longer")
+    page.locator("#graphs .node").nth(1).click()
+    seen(page.locator("#graphs"), "on the longest way of the tasks drawn")
+    page.locator("#graphs .node").nth(3).click()
+    seen(page.locator("#graphs"), "7.5 ms of slack of the tasks drawn")
+    served.tell(told)
+    seen(page.locator("#graphs"), "Longest way: 3 tasks, 22.5 ms")
+    seen(page.locator("#graphs"), "More workers do not make it shorter")

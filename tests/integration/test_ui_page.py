@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scaler.monitoring import Condition
-from scaler_protocol.messages import ClusterEvent
+from scaler_protocol.messages import ClusterEvent, Count
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import (
     LIVE,
@@ -222,6 +222,14 @@ def test_errors_are_grouped_and_lead_to_their_tasks(page: Page, served: ServedPa
     seen(page.locator("#error-count"), "1 kind of error in 1 task")
 
 
+def test_errors_count_tasks_that_workers_or_the_scheduler_did_not_end_well(page: Page, served: ServedPage) -> None:
+    counts = {"success": 9, "failed": 0, "canceled": 5, "worker_lost": 3, "refused": 4}
+    told = replace(status([worker(1)]), task_counts=tuple(Count(*one) for one in counts.items()))
+    served.tell(told, failures(failed(1)))
+    open_view(page, "errors")
+    seen(page.locator("#error-count"), "; 7 failed since the scheduler's start")
+
+
 def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> None:
     tell_cluster(served)
     told = failed(501, "price", "no quote", accounts=("attempt 1 on w9: exited with code 9",), memory_bytes=3 << 20)
@@ -231,7 +239,8 @@ def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> 
     box = page.get_by_role("dialog")
     for words in (
         task(501).hex(), "ValueError: no quote", "Traceback: line 7", "500 ms", "3.0 MiB more than before", "ana",
-        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4", "no scheduler answers",
+        "attempt 1 on w9", "load, 6120636c:500", "sum, 6120636c:502", "6120636c:4",
+        "it failed after 0.5 s on 1|node0|1001: ValueError: no quote",
     ):  # fmt: skip
         seen(box, words)
     box.get_by_role("button", name="sum, 6120636c:502").click()

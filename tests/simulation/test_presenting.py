@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.holding.kept_ends import KeptEnds
+from scaler_protocol.holding.presenting import Presenting
 from scaler_scheduler.core import presenting as adopting
 from scaler_scheduler.core.confirming import Confirmer
 from scaler_scheduler.core.recovering import Recovery
@@ -36,7 +37,7 @@ def _clients_are_not_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ended_tasks_are_not_presented(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(presenting, "_ends", lambda tables: [])
+    patch.setattr(Presenting, "_ends", lambda self, tasks, results: [])
 
 
 def _results_are_not_kept(patch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
     TASK_RAISED,
 )
+from scaler_protocol.holding.presenting import FEATURE
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import (
@@ -38,7 +39,6 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_worker.core import actions, events, invariants
 from scaler_worker.core.agent import AgentCore
-from scaler_worker.core.presenting import FEATURE
 from scaler_worker.core.tables import Settings
 from tests.simulation import program
 from tests.simulation.clients import ClientNode

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,17 @@ def session_below(value: int) -> int:
     with Client() as client:
         result: int = client.submit(add, value, 1).result()
         return result
+
+
+def values_of_a_dropped_client(count: int) -> list[int]:
+    """The results of an `imap` keep its client, also in a task."""
+    client = Client()
+    kept, results = weakref.ref(client), client.imap(same, range(count), window=2)
+    del client
+    gc.collect()
+    first = next(results)
+    assert kept() is not None
+    return [first, *results]
 
 
 def code_tag() -> str:

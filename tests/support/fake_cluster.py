@@ -17,7 +17,7 @@ from typing import Any
 from scaler_protocol import codes, columns, values
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.codec import encode_task_error
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, result_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId, content_id, new_peer_id, result_object_id
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -116,6 +116,8 @@ class FakeCluster:
         )
         self._timers = timers
         self._storage = self._new_storage("tcp://127.0.0.1:0")
+        #: of a silent storage: what it has not answered
+        self._asked: list[tuple[PeerId, Message]] | None = None
         #: clients with a session, and names that nothing more is stored for
         self._clients: set[PeerId] = set()
         self._gone: set[PeerId] = set()
@@ -193,6 +195,14 @@ class FakeCluster:
     def owners_of(self, object_id: ObjectId) -> set[PeerId]:
         return self._owners.get(object_id, set())
 
+    def values_of(self, owner: PeerId) -> list[ObjectId]:
+        """What is stored in this name and is no function: functions are named by their content."""
+        return [
+            object_id
+            for object_id, content in list(self.objects.items())
+            if content_id(bytes(content)) != object_id and owner in self.owners_of(object_id)
+        ]
+
     @contextmanager
     def stuck(self) -> Iterator[None]:
         """It answers nothing."""
@@ -203,6 +213,27 @@ class FakeCluster:
             yield
         finally:
             goes_on.set()
+
+    @contextmanager
+    def silent_storage(self) -> Iterator[None]:
+        """It answers nothing; afterwards it answers all that it was asked."""
+        asked: list[tuple[PeerId, Message]] = []
+
+        def answer() -> None:
+            self._asked = None
+            for peer_id, message in asked:
+                self._on_storage(peer_id, message)
+
+        self.do(lambda: setattr(self, "_asked", asked))
+        try:
+            yield
+        finally:
+            self.do(answer)
+
+    @property
+    def is_asked(self) -> bool:
+        """The silent storage."""
+        return bool(self._asked)
 
     def hold(self) -> None:
         self.is_holding = True
@@ -382,6 +413,12 @@ class FakeCluster:
     # ------------------------------------------------------------ storage
 
     def _on_storage(self, peer_id: PeerId, message: Message) -> None:
+        if self._asked is None:
+            self._answer(peer_id, message)
+        else:
+            self._asked.append((peer_id, message))
+
+    def _answer(self, peer_id: PeerId, message: Message) -> None:
         reply: Message | None = None
         if isinstance(message, (Put, Duplicate)) and message.owner in self._gone:
             reply = ObjectReply(message.request_id, codes.OWNER_GONE, f"client {message.owner.hex()} has left")

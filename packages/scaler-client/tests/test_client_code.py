@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import posixpath
 import subprocess
@@ -119,12 +120,32 @@ def test_large_directories_are_refused_before_they_are_read(tmp_path: Path, monk
     assert code_set.MOST_BYTES == 256 << 20
 
 
+#: Paths of Windows, and addresses of files.
+LOCAL = ("C:\\mine", "d:/mine", r"\\host\mine", "~/mine", "mine @ file:///mine", "mine@FILE:x", "file:mine.whl")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_requirements_file_as_windows_writes_it(tmp_path: Path, encoding: str) -> None:
+    """Some shells write UTF-16 into `pip freeze > file`. Some editors begin a file with a byte order mark."""
+    mark = codecs.BOM_UTF16_LE if encoding == "utf-16-le" else b""
+    file = tmp_path / "requirements.txt"
+    file.write_bytes(mark + "numpy==2.1 # é\r\nattrs\r\n".encode(encoding))
+    assert requirements_of(file) == "numpy==2.1 # é\nattrs\n"
+
+
+def test_a_requirements_file_in_another_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_bytes("numpy # é".encode("cp1252"))
+    with pytest.raises(ValueError, match=r"requirements\.txt' is no text in UTF-8: save it in that encoding"):
+        requirements_of(file)
+
+
 def test_requirement_lines(tmp_path: Path) -> None:
     assert requirements_of(["numpy==2.1", " # none", ""]) == "numpy==2.1\n"
     file = tmp_path / "requirements.txt"
     file.write_text("a==1 \\\n    --hash=sha256:00\n# a comment\n--index-url http://127.0.0.1/\n")
     assert requirements_of(file) == "a==1 \\\n    --hash=sha256:00\n--index-url http://127.0.0.1/\n"
-    for line in ("-r other.txt", "-e .", "./mine", "/mine", "-c constraints.txt", "--requirement=x"):
+    for line in ("-r other.txt", "-e .", "./mine", "/mine", "-c constraints.txt", "--requirement=x", *LOCAL):
         with pytest.raises(ValueError, match="of this machine"):
             requirements_of([line])
     with pytest.raises(FileNotFoundError, match="requirements file"):

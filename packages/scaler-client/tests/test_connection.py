@@ -145,12 +145,23 @@ def test_a_timeout_that_is_no_number_harms_nothing(client: Client, timeout: Any)
     assert time.monotonic() - begun_at < 2.0
 
 
-def test_futures_of_a_graph_and_of_names_keep_their_client(cluster: FakeCluster) -> None:
+def test_futures_of_a_graph_and_of_names_and_results_keep_their_client(cluster: FakeCluster) -> None:
     cluster.hold()
     futures = Client(cluster.address).get({"a": (abs, -1), "b": (abs, -2)}, ["a", "b"], block=False)
     named = Client(cluster.address).submit_named("nothing")
+    results = Client(cluster.address).imap(abs, range(-3, 0))
     gc.collect()
-    eventually(lambda: cluster.held_count() == 3, "all are with the cluster")
+    eventually(lambda: cluster.held_count() == 6, "all are with the cluster")
     assert not any(future.done() for future in (*futures.values(), named))
     cluster.release()
     assert [future.result(WAIT) for future in futures.values()] == [1, 2]
+    assert list(results) == [3, 2, 1]
+
+
+def test_the_results_of_an_imap_drop_their_client_with_themselves(cluster: FakeCluster) -> None:
+    results = Client(cluster.address).imap(abs, range(-3, 0))
+    connection = results._gathering.calls.connection
+    assert next(results) == 3
+    del results
+    gc.collect()
+    eventually(lambda: connection.is_closed, "no object of the program keeps the connection")

@@ -12,6 +12,7 @@ import pytest
 
 from scaler.client.core.records import Outcomes
 from scaler.client.errors import exception_of, task_error_of
+from scaler.client.submitting.deferred import _told
 from scaler.utility import exceptions
 from scaler.utility.exceptions import (
     CodeRefusedError,
@@ -125,6 +126,21 @@ def test_no_user_sees_the_code_of_success(status: str, payload: str) -> None:
     assert "error 0" not in told and str(raised)
     if "text" in payload:
         assert "why" in told
+
+
+def test_the_error_of_dead_processors_has_figures_and_keeps_them_on_its_way_through_tasks() -> None:
+    attempts = ("attempt 1 on w1: exited with code 3", "attempt 2 on w2: was ended by signal 9 (SIGKILL)")
+    error = TaskError(
+        codes.PROCESSOR_DIED, message="the story", exit_code=-9, peak_memory_bytes=5 << 20, workers=attempts
+    )
+    raised = exception_of(error)
+    in_parent = exception_of(_told(raised))
+    for found in (raised, pickle.loads(pickle.dumps(raised)), in_parent):
+        assert type(found) is ProcessorDiedError
+        assert (found.attempts, found.peak, found.exit_code) == (attempts, 5 << 20, -9)
+        assert str(found) == "\n  ".join(("the story", *attempts))
+    plain = ProcessorDiedError("only words")
+    assert str(plain) == "only words" and (plain.attempts, plain.peak, plain.exit_code) == ((), 0, 0)
 
 
 def test_a_code_of_a_newer_peer_fails_the_task() -> None:

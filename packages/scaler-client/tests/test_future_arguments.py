@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import operator
 import pickle
 import threading
@@ -234,6 +235,17 @@ def test_a_map_that_times_out_leaves_nothing_behind(client: Client, cluster: Fak
     assert not client._ready().connection.deferred
 
 
+def test_an_imap_that_is_dropped_cancels_what_waits_too(client: Client, cluster: FakeCluster) -> None:
+    never: concurrent.futures.Future[int] = concurrent.futures.Future()
+    cluster.hold()
+    results = client.imap(abs, [-1, never, -2, never])
+    deferred = client._ready().connection.deferred
+    eventually(lambda: cluster.held_count() == 2 and len(deferred) == 2, "two are with the cluster, and two wait")
+    del results
+    gc.collect()
+    eventually(lambda: not cluster.held_count() and not deferred, "all are canceled")
+
+
 def test_a_future_inside_of_something_says_what_to_do(client: Client) -> None:
     future = client.submit(abs, -1)
     with pytest.raises(TypeError, match="an argument of its own"):
@@ -247,9 +259,9 @@ def test_the_io_thread_never_waits_for_the_storage(client: Client, cluster: Fake
     storage = client._ready().connection.storage
     start_put, threads = storage.start_put, []
 
-    def noted(pieces: Any) -> Any:
+    def noted(object_id: Any, pieces: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return start_put(pieces)
+        return start_put(object_id, pieces)
 
     monkeypatch.setattr(storage, "start_put", noted)
     ready: concurrent.futures.Future[bytes] = concurrent.futures.Future()

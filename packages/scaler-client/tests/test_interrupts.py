@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.fake_cluster import FakeCluster
 from tests.support.interrupts import Cut, interrupted_at
-from tests.support.waiting import WAIT
+from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
 
@@ -104,3 +104,37 @@ def test_what_was_interrupted_can_be_asked_again(client: Client) -> None:
         except Cut:
             pass
         assert future.result(WAIT) == bytes(LARGE), f"interrupted at place {place}"
+
+
+def a_large_argument(client: Client) -> None:
+    assert client.submit(len, bytes(LARGE)).result(WAIT) == LARGE
+
+
+def a_large_argument_beside_a_future(client: Client) -> None:
+    assert client.submit(divmod, 7, client.submit(abs, -3)).result(WAIT) == (2, 1)
+    assert client.submit(bytes.count, bytes(LARGE), client.submit(bytes, 1)).result(WAIT) == LARGE
+
+
+def a_graph(client: Client) -> None:
+    assert client.get({"a": (len, bytes(LARGE))}, ["a"]) == {"a": LARGE}
+
+
+@pytest.mark.parametrize(
+    "program",
+    (a_large_argument, a_large_argument_beside_a_future, a_graph),
+)
+def test_an_interrupt_leaves_no_object_in_the_storage(
+    client: Client, cluster: FakeCluster, program: Callable[[Client], None]
+) -> None:
+    with interrupted_at(None) as counted:
+        program(client)
+    chosen = random.Random(program.__name__)
+    for _ in range(20):
+        place = chosen.randrange(1, counted.count + 1)
+        interrupted(client, program, place)
+        # A name of before is left with its session, and what it owns with it.
+        eventually(
+            lambda: not cluster.values_of(client._ready().connection.peer_id),
+            f"nothing is stored, interrupted at place {place}",
+        )
+    assert not client._ready().connection.storage.holdings._in_progress

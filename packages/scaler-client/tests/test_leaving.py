@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import itertools
 import math
 import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client, ScalerFuture
+from scaler.client.submitting.mapping import FIRST_BATCH, Gathering
+from scaler.client.submitting.streaming import Streaming
+from scaler.utility.exceptions import ClientQuitException
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, "canceled 1 task that had"), (3, "canceled 3 tasks that had")])
@@ -59,3 +67,92 @@ def test_on_request_it_waits_as_executors_do(
         assert again._on_exit == "wait", "also as an argument of a task"
     assert [future.result(0) for future in futures] == [0, 1, 2]
     assert caplog.records == []
+
+
+def leave(client: Client, how: str) -> None:
+    if how == "with":
+        with client:
+            pass
+    else:
+        client.shutdown(wait=how == "wait")
+
+
+@pytest.mark.parametrize("how", ["with", "wait", "later"])
+@pytest.mark.parametrize("sent", [1, FIRST_BATCH])
+def test_a_map_in_another_thread_is_waited_for_to_its_end(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: str, sent: int
+) -> None:
+    """Also when none of its tasks is in flight: its iterable goes on when the client is being left."""
+    client = Client(cluster.address, on_exit="wait")
+    is_left, wait_for_end = threading.Event(), Gathering.wait_for_end
+
+    def items() -> Iterator[int]:
+        yield from range(sent)
+        assert is_left.wait(WAIT)
+        yield from range(sent, 100)
+
+    def released(gathering: Gathering) -> None:
+        is_left.set()
+        cluster.release()
+        wait_for_end(gathering)
+
+    monkeypatch.setattr(Gathering, "wait_for_end", released)
+    cluster.hold()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        mapped = pool.submit(client.map, abs, items())
+        maps = client._ready().maps
+        eventually(lambda: bool(maps) and (sent == 1 or cluster.held_count() > 0), "it runs")
+        leave(client, how)
+        assert mapped.result(WAIT) == list(range(100))
+    assert not maps
+    with pytest.raises(ClientQuitException):
+        client.submit(abs, -1)
+
+
+def test_a_map_whose_own_thread_leaves_is_not_waited_for(cluster: FakeCluster) -> None:
+    client = Client(cluster.address)
+
+    def items() -> Iterator[int]:
+        yield from range(100)
+        client.shutdown(wait=True)
+        yield 100
+
+    with pytest.raises(CancelledError):
+        client.map(abs, items())
+
+
+def test_of_an_imap_what_is_in_flight_is_waited_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the thread that takes its results, which it therefore cannot do meanwhile."""
+    wait_for_end = Streaming.wait_for_end
+
+    def released(gathering: Streaming) -> None:
+        cluster.release()
+        wait_for_end(gathering)
+
+    monkeypatch.setattr(Streaming, "wait_for_end", released)
+    cluster.hold()
+    with Client(cluster.address, on_exit="wait") as client:
+        endless, short = client.imap(abs, itertools.count(), window=4), client.imap(abs, range(3))
+        eventually(lambda: cluster.held_count() == 1 + 3, "the first batches are in flight")
+    assert [next(endless)] == [0]
+    with pytest.raises(ClientQuitException, match="no further item"):
+        next(endless)
+    assert list(short) == [0, 1, 2] and list(endless) == []
+
+
+def test_an_imap_goes_on_in_its_thread_while_what_is_in_flight_is_waited_for(cluster: FakeCluster) -> None:
+    client = Client(cluster.address)
+    cluster.hold()
+    results = client.imap(abs, range(10), window=8)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(next, results)
+        eventually(lambda: cluster.held_count() == 8, "the window is full")
+        left = pool.submit(client.shutdown, wait=True)
+        eventually(lambda: results._gathering.is_leaving, "it waits")
+        assert not left.done()
+        cluster.release()
+        left.result(WAIT)
+        assert first.result(WAIT) == 0
+    assert [next(results) for _ in range(7)] == list(range(1, 8))
+    with pytest.raises(ClientQuitException):
+        next(results)

@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Count,
     FunctionEntry,
     FunctionName,
+    HostTraffic,
     ManagerEntry,
     ProcessorStatus,
     Software,
@@ -83,7 +84,7 @@ STATUS = ClusterStatus(
     workers=(worker("0", "b", 12), worker("0", "a", 11), worker("0", "a", 10), worker(AWKWARD, "a", 9)),
     waiting_classes=(WaitingClass(task_count=4), WaitingClass(task_count=9, able_count=1)),
     managers=(ManagerEntry(PeerId(b"m" * 16), "grid", target_count=3, running_count=2, trouble="no quota"),),
-    storage=StorageStatus(0, 6),
+    storage=StorageStatus(0, 6, traffic=(HostTraffic("a", 70, 5), HostTraffic("", 30, 1 << 40))),
     is_storage_connected=True,
 )
 TAKEN = replace(STATUS, workers=tuple(worker(name, "a", 1) for name in ("w", "w", "w#2", "w", "w#2", "w#2#2")))
@@ -134,6 +135,8 @@ def test_what_is_told() -> None:
     assert value(LIVE, "scaler_tasks_unplaceable") == 4
     assert value(LIVE, "scaler_manager_trouble", manager="grid") == 1
     assert value(LIVE, "scaler_storage_objects") == 6
+    assert value(LIVE, "scaler_storage_received_bytes_total") == 100
+    assert value(LIVE, "scaler_storage_sent_bytes_total") == (1 << 40) + 5, "of all hosts"
     assert value(LIVE, "scaler_worker_resident_memory_bytes", worker="0", host="b") == 3000
 
 
@@ -213,7 +216,7 @@ def test_no_alert_fires_for_each_worker() -> None:
 
 
 PANELS = {"stat", "timeseries", "row"}
-UNITS = {"short", "ops", "s", "bytes", "percentunit"}
+UNITS = {"short", "ops", "s", "bytes", "Bps", "percentunit"}
 GRAFANA_VARIABLES = {"__rate_interval", "__all"}
 
 
@@ -284,6 +287,16 @@ def test_processor_time_is_added_up() -> None:
     assert found["scaler_scheduler_start_time_seconds", frozenset()] == 1458
     worker = frozenset({("worker", readable(AWKWARD)), ("host", "a")})
     assert found["scaler_worker_last_heard_timestamp_seconds", worker] == 1461
+
+
+def test_events_that_were_not_listed_are_counted() -> None:
+    def status(uptime: float, count: int, *numbers: int) -> ClusterStatus:
+        events = tuple(ClusterEvent(number, 1.0, "worker_lost", "w", "", 2) for number in numbers)
+        return replace(STATUS, server_id=PeerId(b"s" * 16), uptime_seconds=uptime, events=events, event_count=count)
+
+    tally = tally_of(status(1, 5, 4, 5), status(2, 45, 44, 45), status(3, 47), status(4, 48, 46, 47, 48))
+    assert tally.events["worker_lost"] == 3 and tally.events["other"] == 38 + 2
+    assert sum(tally.events.values()) == 48 - 5
 
 
 def test_events_are_counted_once() -> None:

@@ -97,6 +97,17 @@ def test_options_travel_in_the_header(client: Client, cluster: FakeCluster) -> N
     assert header.lost_processors_limit == 5
 
 
+def test_each_way_to_call_takes_the_limit_of_dead_processors(client: Client, cluster: FakeCluster) -> None:
+    client.map(abs, [-1], lost_processors_limit=1)
+    client.starmap(abs, [(-1,)], lost_processors_limit=2)
+    list(client.imap(abs, [-1], lost_processors_limit=3))
+    client.get({"a": (abs, -1), "b": (abs, "a")}, "b", lost_processors_limit=4)
+    client.submit_named("nothing", lost_processors_limit=5).cancel(WAIT)
+    assert [submit.header.lost_processors_limit for submit in cluster.submits] == [1, 2, 3, 4, 5]
+    with pytest.raises(ValueError, match="1 or more"):
+        client.map(abs, [-1], lost_processors_limit=0)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

@@ -14,7 +14,7 @@ from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
 from scaler_protocol import codes
 from scaler_protocol.errors import StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, Owner, PeerId
+from scaler_protocol.ids import ObjectId, Owner, PeerId, new_object_id
 
 FIRST, SECOND, THIRD = (PeerId(name.ljust(16, b".")) for name in (b"first", b"second", b"third"))
 OBJECT = ObjectId(b"object".ljust(16, b"."))
@@ -181,7 +181,7 @@ def nothing_is_lost(guarded: tuple[Storage, Guarded, list[ObjectId]], object_id:
 def test_a_put_that_ends_between_two_names_is_not_lost(guarded: tuple[Storage, Guarded, list[ObjectId]]) -> None:
     """The session is lost while the answer is on its way, and the scheduler has not welcomed the next name."""
     storage, _, lost = guarded
-    put = storage.start_put([b"argument"])
+    put = storage.start_put(new_object_id(), [b"argument"])
     storage.rename(SECOND)
     put.finish()
     assert storage._background.wait(WAIT)
@@ -193,7 +193,7 @@ def test_a_storage_that_restarts_between_two_names_loses_nothing_that_is_kept(
     guarded: tuple[Storage, Guarded, list[ObjectId]],
 ) -> None:
     storage, server, lost = guarded
-    put = storage.start_put([b"argument"])
+    put = storage.start_put(new_object_id(), [b"argument"])
     put.finish()
     storage.rename(SECOND)
     server.owners.clear()
@@ -207,7 +207,7 @@ def test_what_is_looked_for_between_two_names_waits_for_the_next(
     guarded: tuple[Storage, Guarded, list[ObjectId]],
 ) -> None:
     storage, _, lost = guarded
-    put = storage.start_put([b"argument"])
+    put = storage.start_put(new_object_id(), [b"argument"])
     put.finish()
     storage.rename(SECOND)
     welcomed = threading.Timer(0.05, storage.take_over, (grant_of(SECOND), Told()))

@@ -259,6 +259,27 @@ def test_reports() -> None:
     assert as_json(state).isascii()
 
 
+def test_reports_have_events_waiting_tasks_and_objects() -> None:
+    """As scripts read them: ids in hexadecimal digits, and capabilities by name."""
+    state = live(worker())
+    assert state.status is not None
+    largest = ObjectEntry(b"\x01" * 16, b"\x02" * 16, 1, 1 << 20, 2.5, True, "price")
+    storage = replace(state.status.storage, largest=(largest,), traffic=(HostTraffic("node", 7, 9),))
+    status = replace(
+        state.status, storage=storage, waiting_classes=(WaitingClass((Capability("gpu", 1),), 2, 0, 5, 0),),
+        events=(ClusterEvent(8, 3.0, "worker_lost", "alpha", "gone", 4),), event_count=8,
+    )  # fmt: skip
+    told = json.loads(as_json(replace(state, status=status)))
+    assert told["event_count"] == 8 and told["events"] == [
+        {"number": 8, "age_seconds": 3.0, "kind": "worker_lost", "subject": "alpha", "text": "gone", "task_count": 4}
+    ]
+    (waiting,) = told["waiting"]
+    assert waiting["capabilities"] == {"gpu": 1} and (waiting["task_count"], waiting["able_count"]) == (5, 0)
+    assert told["storage"]["traffic"] == [{"host": "node", "put_bytes": 7, "got_bytes": 9}]
+    (found,) = told["storage"]["largest"]
+    assert (found["object_id"], found["owner"], found["total_bytes"]) == ("01" * 16, "02" * 16, 1 << 20)
+
+
 # ------------------------------------------------------------ meters, pages, filter
 
 
@@ -272,9 +293,21 @@ def test_a_rate_is_what_ended_between_two_statuses_of_one_scheduler() -> None:
     for status_told in (told(1.0, 100), told(2.0, 300), told(2.0, 300), told(4.0, 300), told(0.5, 9, b"t" * 16)):
         throughput = throughput.after(status_told)
     assert throughput.rates == (200.0, 0.0), "one that comes twice, and another scheduler, are no rate"
+    assert not throughput.functions
     for number in range(2 * RATES_KEPT):
         throughput = throughput.after(told(number + 1.0, 9 + number, b"t" * 16))
     assert len(throughput.rates) == RATES_KEPT
+
+
+def test_each_function_has_the_rate_of_the_last_two_statuses() -> None:
+    def status_with(uptime: float, *ended: int) -> ClusterStatus:
+        named = zip(("price", "fit"), ended, strict=False)
+        entries = (FunctionEntry(ObjectId(name.encode()), name, success_count=count) for name, count in named)
+        return replace(told(uptime, sum(ended)), functions=tuple(entries))
+
+    throughput = Throughput().after(status_with(1.0, 100)).after(status_with(3.0, 110, 6))
+    assert throughput.functions == {"price": 5.0, "fit": 3.0}
+    assert throughput.after(status_with(4.0, 110, 2)).functions == {"price": 0.0, "fit": 0.0}, "counted with the others"
 
 
 def test_bars_and_sparklines() -> None:
@@ -343,13 +376,21 @@ def test_a_workers_processors_and_what_they_run() -> None:
 def test_pages_of_functions_and_events() -> None:
     state = live(worker())
     assert state.status is not None
-    price = FunctionEntry(FUNCTION, "price", submitted_count=10, success_count=4, failed_count=1, dispatched_count=2)
+    price = FunctionEntry(
+        FUNCTION, "price", submitted_count=10, success_count=4, failed_count=1, dispatched_count=2, queued_seconds=2.0,
+        cpu_seconds=1.5, buckets=bytes((0,)), bucket_counts=join_u64((5,)),
+    )  # fmt: skip
+    other = FunctionEntry(ObjectId(b"o" * 16), "another", submitted_count=1, cpu_seconds=0.5)
     events = (ClusterEvent(1, 62.0, "worker_joined", "alpha"), ClusterEvent(2, 3.0, "worker_lost", "alpha", "\x1bgone"))
-    board = board_of(replace(state, status=replace(state.status, functions=(price,), events=events)))
+    board = board_of(replace(state, status=replace(state.status, functions=(other, price), events=events)))
     functions = lines(draw(board, View(page="functions"), 120, 30))
     assert "workers [functions] objects events" in "\n".join(functions)
-    assert re.search(r"price +\[\|{5}\.{5}\] +5/10 +1 +2 +3 ", functions[-1])
-    assert lines(draw(board, View(page="functions", search="other"), 120, 30))[-1] == "no function"
+    assert re.search(r"price +\[\|{5}\.{5}\] +5/10 +1 +2 +3 +- ", functions[-1])
+    columns = dict(zip(functions[-3].split(), functions[-1].split(), strict=True))
+    assert (columns["share"], columns["wait"], columns["p50"], columns["cpu"]) == ("75.0%", "200ms", "50us", "1.5s")
+    rated = lines(draw(board, View(page="functions"), 140, 30, function_rates={"price": 12.34}))
+    assert re.search(r" 3 +12\.3 ", rated[-1])
+    assert lines(draw(board, View(page="functions", search="nothing"), 120, 30))[-1] == "no function"
     shown_events = lines(draw(board, View(page="events"), 120, 30))
     assert re.search(r"3\.0s ago worker_lost +alpha \?gone", shown_events[-2]), "the latest comes first"
     many = replace(state, status=replace(state.status, events=events * 40))

@@ -108,6 +108,14 @@ def test_beyond_this_machine_a_token_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert guard_of("--host", "::", "--allowed-host", "Board") == Guard(frozenset({"::", "board"}), "y")
 
 
+def test_every_name_is_allowed_with_a_token_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_UI_TOKEN", raising=False)
+    assert guard_of("--allowed-host", "board", "*", "--token", "x") == Guard(frozenset(), "x")
+    for more in ((), ("--no-token", "--token", "x")):
+        with pytest.raises(UsageError, match="needs a token: set SCALER_UI_TOKEN"):
+            guard_of("--allowed-host", "*", *more)
+
+
 def test_the_operators_token_counts_more_than_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ui.TOKEN_VARIABLE, raising=False)
 

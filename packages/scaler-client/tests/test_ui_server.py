@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.pages import LOOPBACK, SERVER, function, heard, printed, samples, status, task, worker
+from tests.support.pages import (
+    LOOPBACK,
+    SERVER,
+    function,
+    heard,
+    printed,
+    samples,
+    status,
+    task,
+    worker,
+)
 from tests.support.served import Client, FakeWatcher, told, visited
 from tests.support.waiting import WAIT
 
@@ -27,8 +37,6 @@ from scaler_protocol.codes import (
     STACK_TAKEN,
 )
 from scaler_protocol.messages import (
-    Explain,
-    Explanation,
     StackBlock,
     StackReply,
     StackRequest,
@@ -348,23 +356,7 @@ def test_what_is_heard_comes_from_another_thread() -> None:
     visited(visit)
 
 
-# ---------------------------------------------------------------- why a task waits
-
-
-def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
-    async def visit(client: Client, feed: Feed) -> None:
-        watcher = feed.watcher = FakeWatcher()
-        asking = asyncio.ensure_future(client.get(f"/explain?task={task(7).hex()}"))
-        while not watcher.asked:
-            await asyncio.sleep(0)
-        (question,) = watcher.asked
-        assert isinstance(question, Explain) and question.task_id == task(7)
-        await told(feed, Explanation(question.request_id + 1, task(8), state="queued"))
-        await told(feed, Explanation(question.request_id, task(7), state="queued", function_name="price"))
-        answer = await (await asking).json()
-        assert answer["task"] == task(7).hex() and answer["function"] == "price" and "queued" in answer["text"]
-
-    visited(visit)
+# ---------------------------------------------------------------- questions
 
 
 def test_the_stack_of_a_task() -> None:

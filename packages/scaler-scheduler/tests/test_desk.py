@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.support.scheduler_story import peer
@@ -28,7 +29,7 @@ from scaler_protocol.messages import (
     Watch,
 )
 from scaler_scheduler import desk, watchers
-from scaler_scheduler.desk import Allowance, Question, Questions
+from scaler_scheduler.desk import Allowance, Desk, Question, Questions
 from scaler_scheduler.publishing import StorageFigures
 from scaler_scheduler.watchers import GRAPHS, LOGS, STATUS, TASKS, Watchers
 
@@ -112,6 +113,18 @@ def test_watchers_beyond_the_limit_are_refused_and_may_change_their_topics() -> 
     assert wire.watchers.watch(peer("0"), 2, Watch((TASKS,))) is None
     assert wire.watchers.watch(peer("0"), 3, Watch()) is None
     assert wire.watchers.watch(peer("late"), 10, Watch((STATUS,))) is None
+
+
+def test_the_limit_of_watchers_is_an_event() -> None:
+    wire, core, router = Wire(), Mock(), Mock()
+    router.unacknowledged.return_value = (0, 0)
+    served = Desk(core, router, wire.watchers, Mock(), Mock(), Mock())
+    for number in range(watchers.WATCHERS_LIMIT):
+        served.asked(peer(str(number)), 1, Watch((STATUS,)))
+    assert not core.note.called
+    served.asked(peer("late"), 1, Watch((STATUS,)))
+    ((kind, subject, text, _),) = (call.args for call in core.note.call_args_list)
+    assert (kind, subject) == ("limit_reached", "watchers") and f"{watchers.WATCHERS_LIMIT} others watch" in text
 
 
 # ---------------------------------------------------------------- questions

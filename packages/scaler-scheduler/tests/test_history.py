@@ -200,12 +200,23 @@ def test_events_name_what_happened() -> None:
     assert story.core.history(story.now).events[-1].number == story.core.snapshot(story.now).event_count == 2
 
 
+def test_the_tasks_of_a_lost_client_do_not_run_again() -> None:
+    story = story_of("a", "b")
+    story.handle(Lost(peer("c"), code=LEASE_EXPIRED, text="connection closed", is_orderly=False))
+    event = story.core.snapshot(story.now).events[-1]
+    assert (event.kind, event.task_count) == (cluster_events.CLIENT_LOST, 0), "they end with their client (SCH-22)"
+    assert event.text == "its 2 unfinished tasks end: connection closed"
+
+
 def test_events_are_bounded_and_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story()
     for number in range(cluster_events.EVENTS_KEPT + 5):
         story.core.note("storage_lost", "s" * 500, f"{number}\nrefused " + "x" * 900, story.now)
     kept, shown = story.core.history(story.now).events, story.core.snapshot(story.now).events
-    assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept[-cluster_events.EVENTS_SHOWN :]
+    assert len(kept) == cluster_events.EVENTS_KEPT and shown == kept, "watchers know none of them"
+    told = story.core.events.count
+    assert story.core.snapshot(story.now, told - 40).events == kept[-40:], "all that are new"
+    assert story.core.snapshot(story.now, told).events == kept[-cluster_events.EVENTS_SHOWN :]
     assert kept[0].text.startswith("5 refused") and len(kept[0].text) == cluster_events.TEXT_CHARACTERS
     assert len(kept[0].subject) == cluster_events.SUBJECT_CHARACTERS
     for _ in range(3):

@@ -426,6 +426,8 @@ def test_managers_and_their_units_are_counted(monkeypatch: pytest.MonkeyPatch) -
     assert refused == ["o"]
     scene.core.handle(received("m", ManagerStatus(max_workers=20, units=(Unit("v", 1),) * 5)), 0.0)
     assert Disconnect(peer("m"), codes.OVERLOADED, mock.ANY) in scene.core.handle(Settled(), 0.0)
+    limits = [event.subject for event in scene.core.snapshot(0.0).events if event.kind == "limit_reached"]
+    assert limits == ["managers", "units"]
 
 
 def test_every_kind_is_in_the_table() -> None:

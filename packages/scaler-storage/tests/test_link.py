@@ -48,8 +48,8 @@ def unwoken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Threads that nothing has woken for a whole second."""
     found: list[str] = []
 
-    def sleep(event: Event) -> None:
-        if not event.wait(1.0):
+    def sleep(event: Event, seconds: float) -> None:
+        if not event.wait(seconds):
             found.append(threading.current_thread().name)
 
     monkeypatch.setattr(Link, "sleep", staticmethod(sleep))
@@ -124,6 +124,41 @@ def test_a_call_that_failed_keeps_no_variable_of_its_caller() -> None:
         stopped.process.send_signal(signal.SIGCONT)
         client.close()
     assert stopped.end() == 0, stopped.lines
+
+
+def test_a_get_from_a_storage_that_stands_still_ends_in_time() -> None:
+    """Also of a thread that could not borrow the socket. Later the same value can be fetched."""
+    stopped = Server(free_ports(1))
+    client = ObjectClient(
+        stopped.address, ROLE_SCHEDULER, "test", timeout_seconds=WAIT, shown=find_pass(stopped.address)
+    )
+    object_id, ended = new_object_id(), []
+    client.put(object_id, OWNER, [b"value"])
+
+    def get() -> None:
+        with pytest.raises(TimeoutError, match="has not answered in time"):
+            client.get(object_id, end_at=time.monotonic() + 0.2)
+        ended.append(threading.current_thread())
+
+    stopped.process.send_signal(signal.SIGSTOP)
+    threads = [threading.Thread(target=get) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT / 2)
+    are_over = len(ended) == len(threads)
+    stopped.process.send_signal(signal.SIGCONT)
+    assert are_over and client.get(object_id, end_at=time.monotonic() + WAIT) == b"value"
+    assert not client._link()._requests.operations, "what was abandoned is not asked for any more"
+    client.close()
+    assert stopped.end() == 0, stopped.lines
+
+
+def test_a_get_from_a_storage_that_is_away_ends_in_time() -> None:
+    client = ObjectClient(f"tcp://127.0.0.1:{free_ports(1)}", ROLE_SCHEDULER, "test", timeout_seconds=WAIT)
+    with pytest.raises(TimeoutError):
+        client.get(new_object_id(), end_at=time.monotonic() + 0.2)
+    client.close()
 
 
 def _answers(client: ObjectClient) -> bool:

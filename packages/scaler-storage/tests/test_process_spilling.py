@@ -121,7 +121,8 @@ def test_a_full_disk_is_said_at_once(start, tmp_path) -> None:
         with pytest.raises(StorageError, match=r"--disk-limit") as caught:
             for number in range(12):
                 client.put(new_object_id(), OWNER, [content(number, 2 * MIB)])
-        assert caught.value.code == STORAGE_FULL and OWNER.hex()[:8] in str(caught.value)
+        assert caught.value.code == STORAGE_FULL and OWNER.hex()[:8] not in str(caught.value)
+        assert "scaler_top shows which clients these are" in str(caught.value)
 
 
 # ---------------------------------------------------------------- files and threads

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.holder_story import OPENED, SCHEDULER, ids, names
+from tests.support.holder_story import SCHEDULER, ids, names
+from tests.support.presenting_story import LOST, OTHER, opened, presented
 from tests.support.worker_story import LONG, Story, handed
 
 from scaler_protocol.codes import HELD_ENDED, HELD_QUEUED, HELD_RUNNING, SESSION_REPLACED
 from scaler_protocol.holding import kept_ends
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned, Shutdown
-from scaler_protocol.session import Lost, Opened
+from scaler_protocol.session import Lost
 from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Send
 from scaler_worker.core.events import Acknowledged, DrainRequested
-from scaler_worker.core.presenting import FEATURE
-
-OTHER = PeerId(b"t" * 16)
-LOST = Lost(SCHEDULER, 202, "it was restarted", False)
-
-
-def opened(server: PeerId = OTHER, previous: PeerId = SCHEDULER, *, has_feature: bool = True) -> Opened:
-    features = (FEATURE,) if has_feature else ()
-    welcome = replace(OPENED.welcome, server_id=server, features=features, generation=2)
-    return replace(OPENED, hello=replace(OPENED.hello, last_server_id=previous), welcome=welcome)
 
 
 def started(**settings: object) -> Story:
@@ -35,15 +26,6 @@ def started(**settings: object) -> Story:
 
 def sent(actions: list[Action], *kinds: type) -> list[object]:
     return [one.message for one in actions if isinstance(one, Send) and isinstance(one.message, kinds)]
-
-
-def presented(actions: list[Action]) -> dict[int, int]:
-    rows: dict[int, int] = {}
-    for message in sent(actions, Holding):
-        assert isinstance(message, Holding)
-        held = names(message.ids)
-        rows.update(zip(held, message.states or bytes(len(held)), strict=True))
-    return rows
 
 
 def test_what_is_held_is_presented_before_anything_else() -> None:
@@ -132,7 +114,7 @@ def test_a_task_that_was_tried_again_is_presented_once() -> None:
 
 def test_results_are_kept_within_a_bound() -> None:
     story = started()
-    kept = story.core.tables.kept
+    kept = story.core.tables.presenting.kept
     for name in range(1, 4):
         story.dispatch(name, function=LONG)
         story.end(1, name)

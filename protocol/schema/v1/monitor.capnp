@@ -68,7 +68,8 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   expectedCount @32 :UInt32;        # workers that the scheduler before had; zero: unknown
   presentedCount @33 :UInt32;       # workers that have presented what they hold from there
 
-  events @34 :List(ClusterEvent);   # the last of them, the oldest first (MON-36)
+  events @34 :List(ClusterEvent);
+  # The last of them, the oldest first: in a publication all since the one before, or the last 1,000 of these. (MON-36)
   eventCount @35 :UInt64;           # events since the start; more than are listed, soon
 
   functions @36 :List(FunctionEntry);
@@ -104,7 +105,8 @@ struct ClusterEvent @0xe6f4a1b07c39d258 {
   ageSeconds @1 :Float64;    # since it happened, when the message was made
   kind @2 :Text;
   # worker_joined, worker_left, worker_lost, worker_draining, manager_joined, manager_left, manager_trouble,
-  # scheduler_started, scheduler_took_over, storage_connected, storage_lost, storage_trouble, client_lost, limit_reached,
+  # scheduler_started, scheduler_took_over, storage_connected, storage_lost, storage_trouble,
+  # storage_spilling (values are moved to the disk), client_lost, limit_reached,
   # control (a monitor's Control was done, MON-52); others may be added (MON-6)
   subject @3 :Text;          # the name of the worker or manager, or the display id of a client; foreign text (MON-7)
   text @4 :Text;             # one line: why, and what followed; foreign text (MON-7)

@@ -13,6 +13,7 @@ import math
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 SLICE_SECONDS = 0.2
@@ -36,8 +37,9 @@ def acquire(lock: threading.Lock, seconds: float) -> bool:
 
 _RLock: Any = type(threading.RLock())
 
+_WAITING = (True,)
+
 if sys.version_info >= (3, 14):
-    _WAITING = (True,)
 
     class Lock:
         """As `threading.Lock`. It is taken by a function of Python, and released by the interpreter's own method,
@@ -80,6 +82,33 @@ if sys.version_info >= (3, 14):
 else:
     Lock = threading.Lock
     RLock = _RLock
+
+
+class Bounded:
+    """For `with`: takes this lock as `with lock` does, but raises `error()` if the lock is not free by `end_at`, an
+    instant of `time.monotonic`."""
+
+    __slots__ = ("__exit__", "_acquire", "_end_at", "_error")
+
+    def __init__(self, lock: Lock, end_at: float, error: Callable[[], Exception] = TimeoutError) -> None:
+        self.__exit__ = lock.__exit__  # the interpreter's own, as in `Lock`
+        self._acquire = lock.acquire
+        self._end_at = end_at
+        self._error = error
+
+    def __enter__(self) -> None:
+        held: list[bool] = []
+        try:
+            while not held:
+                left = max(0.0, self._end_at - time.monotonic())
+                # One step of the interpreter, as in `Lock`.
+                held.extend(filter(None, map(self._acquire, _WAITING, (min(left, SLICE_SECONDS),))))
+                if not (held or left):
+                    raise self._error()
+        except BaseException:
+            if held:
+                self.__exit__(None, None, None)
+            raise
 
 
 class Event:

@@ -110,6 +110,11 @@ def values_to_come(client: Client, other: Future[int]) -> None:
 
 def other_calls(client: Client) -> None:
     assert_type(client.submit_verbose(add, (1, 2), {}, capabilities={"gpu": 1}, retries=2), ScalerFuture[int])
+    assert_type(client.submit_named("add", b"1", lost_processors_limit=1), ScalerFuture[bytes])
+    assert_type(client.map(str, [1], lost_processors_limit=1), list[str])
+    assert_type(client.starmap(add, [(1, 2)], lost_processors_limit=1), list[int])
+    assert_type(list(client.imap(str, [1], lost_processors_limit=1)), list[str])
+    assert_type(client.get({"a": 1}, ["a"], lost_processors_limit=1), dict[str, Any])
     assert_type(client.submit_named("add", b"1", b"2"), ScalerFuture[bytes])
     assert_type(client.map(add, range(3)), list[int])
     assert_type(client.map(add, [1, 2], [3, 4], timeout=3.0), list[int])

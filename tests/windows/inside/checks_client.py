@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import importlib
+import itertools
 import os
 import pathlib
 import subprocess
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, progress
+from scaler.utility.exceptions import TaskTimeoutError
 from scaler_protocol.keys import acl
 
 #: empty on the workers, which import this module for the class in it
@@ -180,6 +183,76 @@ def test_profiling_and_explaining() -> None:
 def test_a_progress_display(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     progress([client.submit(abs, -number) for number in range(20)])
     assert "20/20" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- results as they come, code of the program
+
+
+def test_results_as_they_come(client: Client) -> None:
+    endless = client.imap(lambda x: x * 2, itertools.count(), window=50)
+    assert list(itertools.islice(endless, 200)) == list(range(0, 400, 2))
+    endless.close()
+    futures = [client.submit(abs, -number) for number in range(20)]
+    assert sorted(int(future.result()) for future in client.as_completed(futures, WAIT)) == list(range(20))
+
+
+def test_a_generator_runs_as_a_task(client: Client) -> None:
+    def count(end: int) -> Iterator[int]:
+        yield from range(end)
+
+    assert list(client.stream(count, 100, window=8)) == list(range(100))
+    with client.stream(itertools.count, window=2) as values:
+        assert [next(values) for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_values_come_in_an_event_loop() -> None:
+    async def main() -> list[int]:
+        async with Client(ADDRESS) as client:
+            return [value async for value in client.imap(abs, range(-20, 0))]
+
+    assert asyncio.run(main()) == list(range(20, 0, -1))
+
+
+def test_the_stack_of_a_running_task(client: Client) -> None:
+    slow = client.submit(time.sleep, 60)
+    end_at = time.monotonic() + WAIT
+    while not client.stack(slow).text and time.monotonic() < end_at:  # each question is answered by its worker
+        pass
+    stack = client.stack(slow)
+    assert slow.cancel(WAIT)
+    assert stack.state == "running" and stack.worker and stack.text, stack.reason
+
+
+def test_a_tasks_own_time(client: Client) -> None:
+    with pytest.raises(TaskTimeoutError):
+        client.submit_verbose(time.sleep, (60,), {}, timeout=0.5).result(WAIT)
+
+
+def test_modules_of_the_program_travel(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_bytes(b"from own_package.sums import add\r\n")
+    (package / "sums.py").write_bytes("def add(a, b):\r\n    return f'é{a + b}'\r\n".encode())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Client(ADDRESS, code=[package]) as client:
+        own_package = importlib.import_module("own_package")
+        assert client.submit(own_package.add, 1, 2).result(WAIT) == "é3"
+
+
+def test_leaving_waits_where_it_is_told_to() -> None:
+    with Client(ADDRESS, on_exit="wait") as client:
+        future = client.submit(lambda: time.sleep(0.5) or 7)
+    assert future.result(0) == 7
+
+
+def test_a_task_opens_a_client_of_its_own(client: Client) -> None:
+    def outer() -> int:
+        from scaler import Client
+
+        with Client() as own:
+            return int(own.submit(abs, -3).result())
+
+    assert client.submit(outer).result(WAIT) == 3
 
 
 # ---------------------------------------------------------------- threads, loops, several clients

@@ -6,9 +6,14 @@ import concurrent.futures
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from scaler import Client
+
+
+def slow_values() -> Iterator[int]:
+    time.sleep(60)
+    yield 1
 
 
 def ways(address: str) -> dict[str, Callable[[], object]]:
@@ -22,6 +27,8 @@ def ways(address: str) -> dict[str, Callable[[], object]]:
         "get": lambda: client.get({"a": (time.sleep, 60)}, ["a"]),
         "wait": lambda: concurrent.futures.wait([future]),
         "as_completed": lambda: list(concurrent.futures.as_completed([future])),
+        "stream": lambda: next(client.stream(slow_values)),
+        "imap": lambda: next(client.imap(time.sleep, [60])),
     }
 
 

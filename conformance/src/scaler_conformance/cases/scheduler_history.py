@@ -13,6 +13,7 @@ from scaler_conformance.wire import CODES, Message
 case = cases_for("scheduler")
 SECONDS = 15.0
 LONG = "x" * 2000
+BURST = 40
 
 
 def told(scene: Scene, watcher: MonitorPeer, field: str) -> list[Message]:
@@ -113,3 +114,18 @@ def events_have_names_and_numbers(scene: Scene) -> None:
     numbers = [one["number"] for one in status["events"]]
     scene.equal(numbers, list(range(numbers[0], numbers[0] + len(numbers))), "the numbers of the events")
     scene.equal(status["eventCount"], numbers[-1], "eventCount")
+
+
+@case("MON-36", seconds=40.0)
+def no_event_of_a_burst_is_missing(scene: Scene) -> None:
+    """More workers join and leave than a publication shows of what watchers know already."""
+    watcher = scene.monitor("status")
+    scene.pump.until(lambda: bool(watcher.of("status")), SECONDS)
+    before = watcher.of("status")[-1]["eventCount"]
+    workers = [scene.worker(credit=1) for _ in range(BURST)]
+    for worker in workers:
+        worker.leave()
+    scene.pump.until(lambda: watcher.of("status")[-1]["eventCount"] >= before + 2 * BURST, SECONDS)
+    told = {event["number"] for status in watcher.of("status") for event in status["events"]}
+    missing = set(range(before + 1, before + 2 * BURST + 1)) - told
+    scene.equal(len(missing), 0, "events that no publication has listed")

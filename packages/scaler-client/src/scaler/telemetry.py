@@ -29,6 +29,8 @@ try:
 except ModuleNotFoundError:
     raise ImportError("spans need OpenTelemetry: pip install 'scaler-client[opentelemetry]'") from None
 
+__all__ = ["TracedClient"]
+
 
 class SpanCalls(TracedCalls):
     """They carry the span that is current where they are submitted."""

@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
+from scaler_scheduler.core.cluster_events import LIMIT_REACHED
 from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Publisher, StorageFigures
 from scaler_scheduler.watchers import TASKS, Watchers
@@ -189,7 +190,9 @@ class Desk:
     def asked(self, peer_id: PeerId, seq: int, message: Question) -> None:
         if isinstance(message, Watch):
             refusal = self._watchers.watch(peer_id, seq, message)
-            if refusal is None and message.wants_history and TASKS in message.topics:
+            if refusal is not None:
+                self._core.note(LIMIT_REACHED, "watchers", refusal.text, time.monotonic())
+            elif message.wants_history and TASKS in message.topics:
                 refusal = self._questions.ask(peer_id, seq, message)
         else:
             if isinstance(message, SnapshotRequest):

@@ -28,6 +28,8 @@ LONGEST_SECONDS = 30.0
 LOGS_PER_INTERVAL = 200
 FRESH_SECONDS = 0.1
 """So old it may be in the answer to a question."""
+UNWATCHED_SECONDS = 10.0
+"""So often the storage is asked though no session watches: its limits are events, which a later watcher is told of."""
 WAIT_SECONDS = 0.25
 """A question waits so long for a storage that does not answer."""
 
@@ -49,6 +51,7 @@ class StorageFigures:
         self._storage = storage
         self._owned = owned
         self._old_at = 0.0
+        self.asked_at = 0.0
         self.status = StorageStatus(0)
         #: questions wait until then for the storage's answer
         self.awaited_until = 0.0
@@ -56,6 +59,7 @@ class StorageFigures:
     def ask(self, now: float) -> None:
         if self._storage.is_open:
             self._old_at = now + FRESH_SECONDS
+            self.asked_at = now
             self._storage.send(self._owned.request())
 
     def refresh(self, now: float) -> None:
@@ -95,14 +99,11 @@ class Publisher:
         self._interval_seconds = identity.status_seconds
         self._due_at = 0.0
         self._logs_left = LOGS_PER_INTERVAL
+        #: the last event that was published; each status tells of all since then
+        self._told_event = 0
         #: the last that was made, as it was published or given
         self._status: Encoded | None = None
         self._old_at = 0.0
-
-    @property
-    def disk_trouble(self) -> str:
-        """Of the storage, as it said last."""
-        return self._figures.status.disk_trouble
 
     def tick(self) -> None:
         """Every `status_seconds`; what comes sooner is published when it is due."""
@@ -112,6 +113,10 @@ class Publisher:
         self._core.stack_sampler.want(STACKS in topics, now)
         self._settle()
         self._logs_left = LOGS_PER_INTERVAL
+        if STATUS not in topics:
+            self._told_event = self._core.events.count  # no watcher counts them
+        if now - self._figures.asked_at >= UNWATCHED_SECONDS:
+            self._figures.ask(now)
         if not topics or now < self._due_at:
             return
         begun = time.thread_time()
@@ -151,6 +156,7 @@ class Publisher:
         published = self._watchers.publish(STATUS, replace(self.status(now), sequence=self._next(STATUS)))
         if published is not None:
             self._status = published
+            self._told_event = self._core.events.count
             self._old_at = now + (time.thread_time() - begun) / COST_SHARE
 
     def history(self, now: float) -> TaskSamples:
@@ -181,7 +187,7 @@ class Publisher:
 
     def status(self, now: float) -> ClusterStatus:
         """All there is to see. Its sequence is that of the last publication. (MON-3)"""
-        snapshot = self._core.snapshot(now)
+        snapshot = self._core.snapshot(now, self._told_event)
         identity = self._identity
         host = self._host.read()
         standby_of, standbys = self._standbys()

@@ -72,18 +72,20 @@ from scaler_scheduler.core import (
     StorageReplied,
 )
 from scaler_scheduler.core.cluster_events import (
+    LIMIT_REACHED,
     SCHEDULER_STARTED,
     STORAGE_CONNECTED,
     STORAGE_LOST,
-    STORAGE_TROUBLE,
     place_of,
 )
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
 from scaler_scheduler.core.stacks import FEATURE_STACKS
+from scaler_scheduler.core.storage_events import StorageEvents
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
+from scaler_scheduler.event_log import EventLog
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
 from scaler_scheduler.standby import FEATURE_SERVING, Standby
 from scaler_scheduler.storage_process import StorageProcess
@@ -124,6 +126,9 @@ class SchedulerService:
         self._standby = self._new_standby()
         self._recent = RecentEvents(self._core.display_id)
         self._lines = LineBudget("Scheduler")
+        self._event_log = EventLog(self._core.events, self._lines)
+        self._storage_events = StorageEvents()
+        self._full_count = 0
         self._dumps = Dumps(self._dump_lines)
         self._memory = MemoryReturn()
         self._storage_process: StorageProcess | None = None
@@ -316,11 +321,18 @@ class SchedulerService:
         has is read in a turn of its own, and not when the next timer comes."""
         try:
             self._standby.tick(time.monotonic())
+            self._note_refused_sessions()
             self._publisher.tick()
         except Exception:
             self._dumps.save()
             raise
         self._driver.wake()
+
+    def _note_refused_sessions(self) -> None:
+        if self._router.full_count != self._full_count:
+            self._full_count = self._router.full_count
+            text = "as many peers are connected as may be: others are refused (LIM-7)"
+            self._core.note(LIMIT_REACHED, "sessions", text, time.monotonic())
 
     def _start_storage_if_needed(self) -> None:
         if not self._config.is_storage_given and not answers(self._config.storage_address):
@@ -377,6 +389,7 @@ class SchedulerService:
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
         self._desk.settle(now)
+        self._event_log.look(now)
 
     def _perform(self, actions: list[Action], now: float) -> None:
         for action in actions:
@@ -407,9 +420,8 @@ class SchedulerService:
             if isinstance(event, Received) and isinstance(event.message, ObjectReply):
                 self._core.handle(StorageReplied(event.message.request_id, event.message.code), now)
             elif isinstance(event, Received) and isinstance(event.message, StorageStatus):
-                trouble = event.message.disk_trouble
-                if trouble and trouble != self._publisher.disk_trouble:
-                    self._core.note(STORAGE_TROUBLE, "", trouble, now)
+                for kind, subject, text in self._storage_events.told(event.message):
+                    self._core.note(kind, subject, text, now)
                 self._desk.storage_told(event.message)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()

@@ -27,6 +27,7 @@ from scaler_protocol.process.worker_arguments import (
     add_connection,
     add_functions,
     add_grace,
+    add_present,
     add_queue_size,
     add_scheduler,
     add_unit,
@@ -52,6 +53,7 @@ class SymphonyConfig:
     heartbeat_seconds: float = 2.0
     death_timeout_seconds: float = 300.0
     grace_seconds: float = 1.0  #: what running tasks get on SIGTERM
+    present_seconds: float = 60.0  #: tasks are kept for a restarted scheduler so long
     storage_address: str = ""  #: empty: the one the scheduler names
     hosts_scheduler_address: str = ""  #: of nested clients, when it is another one there
     functions: tuple[str, ...] = ()  #: modules of the hosts whose functions tasks may name
@@ -84,6 +86,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> SymphonyConfig:
         heartbeat_seconds=parsed.heartbeat_interval,
         death_timeout_seconds=parsed.death_timeout_seconds,
         grace_seconds=parsed.grace_seconds,
+        present_seconds=parsed.present_seconds,
         storage_address=optional_address(parsed.object_storage_address),
         hosts_scheduler_address=optional_addresses(parsed.worker_scheduler_address),
         functions=parsed.functions,
@@ -128,6 +131,7 @@ def _add_worker(group: argparse._ArgumentGroup) -> None:
     add_capabilities(group, "--worker-capabilities", "-wc", "--per-worker-capabilities", "-pwc")
     add_queue_size(group, "--worker-task-queue-size", "-wtqs")
     add_grace(group)
+    add_present(group)
     add_functions(group)
     add_unit(group)
 

@@ -21,6 +21,7 @@ from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.codec.bounds import PROCESSORS_MAX
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
 from scaler_protocol.holding.credit import nested_reserve
+from scaler_protocol.holding.presenting import FEATURE
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, ProcessorStatus, Timers, WorkerOffer, WorkerStatus
 from scaler_protocol.process import StartupError
@@ -57,6 +58,7 @@ class SymphonyService:
                 config.base_concurrency,
                 config.queue_size,
                 config.death_timeout_seconds,
+                config.present_seconds,
                 (CODE_TAG,),
             )
         )
@@ -81,6 +83,7 @@ class SymphonyService:
             actions.SendTask: self._send_task,
             actions.Fetch: lambda action: self._fetcher.fetch(action.object_id, action.owner),
             actions.Log: self._log,
+            actions.Remember: lambda action: self._endpoint.remember(action.generation),
             actions.AwaitAcknowledgement: self._await_acknowledgement,
             actions.Finish: self._finish,
         }
@@ -92,6 +95,7 @@ class SymphonyService:
             PROTOCOL_VERSION_MAX,
             ROLE_WORKER,
             new_peer_id(),
+            features=(FEATURE,),
             timers=Timers(heartbeat_seconds=config.heartbeat_seconds),
             software=this_software("scaler-symphony", __version__),
             # No credit yet: it comes with the Symphony session.

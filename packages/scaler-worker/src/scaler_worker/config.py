@@ -32,6 +32,7 @@ from scaler_protocol.process.worker_arguments import (
     add_connection,
     add_functions,
     add_grace,
+    add_present,
     add_queue_size,
     add_scheduler,
     add_unit,
@@ -194,11 +195,7 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         help="stop every task that runs for longer; zero: only those that have a timeout of their own (default: 0)",
     )  # fmt: skip
     add_grace(group)
-    group.add_argument(
-        "--present-seconds", type=non_negative_seconds, default=60.0, metavar="SECONDS",
-        help="if the scheduler is lost, keep tasks for so long, and go on with them when it has been restarted; zero: "
-        "stop them at once (default: 60)",
-    )  # fmt: skip
+    add_present(group)
     group.add_argument(
         "--hard-processor-suspend", "-hps", **flag(),
         help="stop the whole process of a task that waits for its children while they run in its place: its other "

@@ -26,6 +26,7 @@ from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
+from scaler_protocol.holding.presenting import FEATURE
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
 from scaler_protocol.process import EXIT_BROKEN
@@ -41,7 +42,6 @@ from scaler_worker.code import Code
 from scaler_worker.code_sets.options import NONE
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events, recycling
-from scaler_worker.core.presenting import FEATURE
 from scaler_worker.core.processors import State
 from scaler_worker.links import ProcessorLink
 from scaler_worker.memory import MemoryReader

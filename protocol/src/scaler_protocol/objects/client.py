@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -91,16 +92,19 @@ class ObjectClient:
         link.run(operation)
         return PendingPut(link, operation)
 
-    def get(self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER) -> Buffer:
+    def get(
+        self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER, end_at: float = math.inf
+    ) -> Buffer:
         """The value, in memory that may be written to and is not shared. Waits for an object that does not exist
-        yet, or not for this owner; ObjectNotFound if none comes in that time."""
+        yet, or not for this owner; ObjectNotFound if none comes in that time. TimeoutError if the whole value has not
+        come by `end_at`, an instant of `time.monotonic`."""
         link = self._link()
         directory = link.directory
         file = None if directory is None else directory.open(object_id)
         if file is not None:
             return file.content()
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory), owner)
-        return PendingGet(link, operation).finish()
+        return PendingGet(link, operation).finish(end_at)
 
     def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER) -> PendingGet:
         """The same in two steps, for what is not expected to be there yet: another thread can end the wait."""
@@ -230,17 +234,19 @@ class PendingGet:
         self.is_given_up = False
         link.start(operation, is_urgent=False)
 
-    def finish(self) -> Buffer:
-        """The value; raises what went wrong, ObjectNotFound if it has not come in time."""
+    def finish(self, end_at: float = math.inf) -> Buffer:
+        """The value; raises what went wrong: ObjectNotFound if the storage has waited for it in vain, TimeoutError if
+        the storage has not answered by then."""
         link, operation = self._link, self._operation
-        link.finish(operation)
+        link.finish(operation, end_at)
         if operation.shared is not None:
             try:
                 return memory_files.open_file(operation.shared.file, operation.shared.total_bytes).content()
             except memory_files.Unreadable:
                 # It was released meanwhile, or is there for the storage's own user only.
                 operation = operation.without_sharing()
-                link.run(operation)
+                link.start(operation, is_urgent=False)
+                link.finish(operation, end_at)
         assert operation.value is not None
         return operation.value
 

@@ -47,7 +47,7 @@ _logger = logging.getLogger("scaler.objects")
 
 
 class _Abandoned:
-    """The caller of this operation was interrupted."""
+    """The caller of this operation was interrupted, or its time was over."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -106,11 +106,13 @@ class Link:
         self.start(operation, is_urgent=False)
         self.finish(operation)
 
-    def finish(self, operation: Operation) -> None:
-        """The same for one that has been started."""
+    def finish(self, operation: Operation, end_at: float = math.inf) -> None:
+        """The same for one that has been started. TimeoutError if it is not done by then; nothing waits for it then."""
         try:
             while not operation.is_done:
-                self._await(operation)
+                if time.monotonic() >= end_at:
+                    raise TimeoutError(f"the object storage at {self._address} has not answered in time")
+                self._await(operation, end_at)
         except BaseException:
             if not operation.is_done:
                 self._driver.post((_Abandoned(operation),), is_urgent=False)
@@ -150,12 +152,12 @@ class Link:
         elif self._keeper is not threading.current_thread():
             self._keeper.join(_CLOSE_SECONDS)
 
-    def _await(self, operation: Operation) -> None:
-        """Until it is done, or something has changed."""
+    def _await(self, operation: Operation, end_at: float) -> None:
+        """Until it is done, or something has changed, or the time is over."""
         driver = self._driver
         if driver.inbox and not driver.lead():
             driver.watch.wake()
-        driver.serve_until(lambda: operation.is_done, math.inf, lambda: True)
+        driver.serve_until(lambda: operation.is_done, end_at, lambda: True)
         if operation.is_done:
             return
         event = self._waiting.get(operation)
@@ -163,7 +165,7 @@ class Link:
             event = self._waiting[operation] = Event()
         self._refuse_posted()
         if not self._is_done(operation):  # which it may be since before the event could be set
-            self.sleep(event)
+            self.sleep(event, min(_SLICE_SECONDS, end_at - time.monotonic()))
             event.clear()
 
     @staticmethod
@@ -171,9 +173,9 @@ class Link:
         return operation.is_done
 
     @staticmethod
-    def sleep(event: Event) -> None:
+    def sleep(event: Event, seconds: float) -> None:
         """An interrupt that can wait for its place comes up here: nothing is half done."""
-        event.wait(_SLICE_SECONDS)
+        event.wait(seconds)
 
     def _pass_on(self) -> None:
         """This thread needs the socket no more: the first that does may borrow it."""

@@ -53,7 +53,7 @@ class ObjectRequests:
         self._ready.append(operation)
 
     def abandon(self, operation: Operation) -> None:
-        """The caller was interrupted; replies that still come are dropped."""
+        """Its caller waits no more; replies that still come are dropped."""
         self.operations.pop(operation, None)
         operation.fail(StorageUnavailable("interrupted"))
 

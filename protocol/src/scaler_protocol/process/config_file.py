@@ -37,8 +37,9 @@ def read(path: str) -> Table:
         import tomli as tomllib
 
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
+        # Some editors of Windows begin a file with a byte order mark, which TOML does not know.
+        with open(path, encoding="utf-8-sig") as file:
+            document = tomllib.loads(file.read())
     except OSError as error:
         raise UsageError(f"--config: cannot read {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import signal
 import sys
@@ -27,6 +28,7 @@ def run_command(name: str, command: Callable[[], int]) -> int:
     """Call `command`; an error that is the user's to mend becomes one line on stderr and an exit code. Before
     that, secrets leave the environment: what the command starts does not inherit them."""
     take_secrets()
+    _write_all_text()
     try:
         return command()
     except ScalerError as error:
@@ -34,6 +36,20 @@ def run_command(name: str, command: Callable[[], int]) -> int:
         return exit_code_of(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _write_all_text() -> None:
+    """Names of users, workers and functions may have characters that the encoding of the output lacks. They are written
+    by their number, as Python does on stderr, instead of ending the command or losing a line of its log."""
+    output = sys.stdout
+    if not isinstance(output, io.TextIOWrapper):
+        return
+    try:
+        output.reconfigure(errors="backslashreplace")
+    except OSError:  # a warm start has put a pipe in the place of its file
+        sys.stdout = open(  # noqa: SIM115 it is open for the life of the process
+            output.fileno(), "w", buffering=1, encoding=output.encoding, errors="backslashreplace", closefd=False
+        )
 
 
 def run_server(main: ServerMain, logging_options: LoggingOptions, event_loop: str = "builtin") -> int:

@@ -42,6 +42,14 @@ def add_grace(group: Group) -> None:
     )  # fmt: skip
 
 
+def add_present(group: Group) -> None:
+    group.add_argument(
+        "--present-seconds", type=non_negative_seconds, default=60.0, metavar="SECONDS",
+        help="if the scheduler is lost, keep tasks for so long, and go on with them when it has been restarted; zero: "
+        "stop them at once (default: 60)",
+    )  # fmt: skip
+
+
 def add_functions(group: Group) -> None:
     group.add_argument(
         "--functions", type=parse_modules, default=(), metavar="MODULES",

@@ -25,6 +25,7 @@ class Outlet:
         self._dismissed: list[RoutingId] = []
         #: bad frames, refused Hellos and messages that were not allowed, since the start
         self.rejected_count = 0
+        self.full_count = 0  #: dialers that were refused because there were as many sessions as may be (LIM-7)
 
     def take_transmissions(self) -> list[Transmission]:
         transmissions, self.transmissions = self.transmissions, []

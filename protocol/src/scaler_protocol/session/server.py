@@ -357,6 +357,7 @@ class SessionServer(Parting):
         carried = self._by_routing.get(routing_id)
         is_of_another = carried is not None and carried.peer_id != hello.peer_id
         full_with = len(self._by_peer) if current is None and self._bounds.is_full(len(self._by_peer)) else 0
+        self.full_count += full_with > 0
         return handshake.refuse(self.terms, hello, routing_id) or handshake.refuse_for_now(
             self.terms, is_shut_down=self._is_shut_down, is_of_another=is_of_another, full_with=full_with
         )

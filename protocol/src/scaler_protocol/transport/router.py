@@ -176,6 +176,10 @@ class RouterEndpoint:
     def rejected_count(self) -> int:
         return self._server.rejected_count
 
+    @property
+    def full_count(self) -> int:
+        return self._server.full_count
+
     def _is_busy_for_long(self, seconds: float) -> bool:
         """There is more to read, as in each round for so long that silent peers are looked for nevertheless."""
         self._busy_seconds += min(seconds, _ROUND_SECONDS)

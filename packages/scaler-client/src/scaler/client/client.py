@@ -16,6 +16,7 @@ from scaler.client.io.connection import Connection
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.calls import Calls
+from scaler.client.submitting.mapping import Gathering
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.surface import Submitting
 from scaler.utility.earlier import warn_of_earlier
@@ -192,8 +193,10 @@ class Client(Submitting):
             calls = None if self._is_closed else self._calls
         if calls is None:
             return
-        collectors = [] if cancel_futures else calls.connection.pending_collectors(self._owner)
         self._is_refusing = True
+        # In a forked child the connection is closed, and the threads that gather are the parent's.
+        is_idle = cancel_futures or calls.connection.is_closed
+        collectors = [] if is_idle else [*calls.maps, *calls.connection.pending_collectors(self._owner)]
         if wait:
             self._leave_after(collectors)
         else:
@@ -202,7 +205,7 @@ class Client(Submitting):
     def _leave_after(self, collectors: list[Any]) -> None:
         try:
             for collector in collectors:
-                if isinstance(collector, ScalerFuture):
+                if isinstance(collector, ScalerFuture | Gathering):
                     collector.wait_for_end()
         finally:
             self.disconnect()

@@ -109,7 +109,8 @@ def _processor_died(error: TaskError) -> BaseException:
     told = error.message or f"the processor died with exit code {error.exit_code}"
     if error.peak_memory_bytes and not error.message:
         told += f", memory peak {error.peak_memory_bytes / 2**20:.0f} MiB"
-    return exceptions.ProcessorDiedError("\n  ".join((told, *error.workers)))
+    told = "\n  ".join((told, *error.workers))
+    return exceptions.ProcessorDiedError(told, error.workers, error.peak_memory_bytes, error.exit_code)
 
 
 def _memory_limit(error: TaskError) -> BaseException:

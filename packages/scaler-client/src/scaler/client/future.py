@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.futures.condition import FutureCondition
+from scaler.client.futures.fetching import NotInTime, fetched_by
 from scaler.client.futures.waiting import Waiters, yielding
 from scaler.client.io.background import Background
 from scaler.client.objects.garbage import Garbage
@@ -30,11 +31,6 @@ _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
 
 T = TypeVar("T")
-
-
-class NotMadeAgain(concurrent.futures.TimeoutError):
-    """The value was lost with the storage, or with the session of this client. Its task runs again, and has not ended
-    in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +192,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def result(self, timeout: float | None = None) -> T:
         """What the task returned, waiting for it at most `timeout` seconds.
 
-        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time, and
-        the errors of `scaler.utility.exceptions` for what keeps its value from being run or read.
+        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time or its
+        value has not come in time, and the errors of `scaler.utility.exceptions` for what keeps its value from being
+        run or read. To fetch a large value, it takes up to half a second even if `timeout` is shorter.
         """
-        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+        end_at = math.inf if timeout is None else fetched_by(timeout)
         if self._state != _FINISHED:
             self._wait(timeout)
         if self._outcomes is not None:
@@ -214,12 +211,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, or what keeps its value from being read."""
-        end_at = math.inf if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+        end_at = math.inf if timeout is None else fetched_by(timeout)
         self._wait(timeout)
         try:
             if self._outcomes is not None:
                 self._decode(end_at)
-        except NotMadeAgain:
+        except NotInTime:
             raise
         except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
             return error
@@ -449,8 +446,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def _decode(self, end_at: float) -> None:
         """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
-        interrupt, or a storage that cannot be reached, is told to this caller alone: the next one tries again."""
-        with self._decoding():
+        interrupt, the end of the time, or a storage that cannot be reached, is told to this caller alone: the next one
+        tries again."""
+        lock = self._decoding()
+        with lock if end_at == math.inf else waits.Bounded(lock, end_at, NotInTime):
             outcomes, result, exception = self._outcomes, None, None
             if outcomes is None:
                 return

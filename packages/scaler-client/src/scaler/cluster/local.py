@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LocalClient(Client):
     """A client that ends its cluster when it disconnects. In a task it is a client like any other."""
 
-    #: None in a task, whose cluster is another process's to end
+    #: the cluster that this client ends; None in a task, because another process ends that cluster
     cluster: SchedulerClusterCombo | None = None
 
     def __init__(

@@ -15,7 +15,7 @@ BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 
 @dataclass(slots=True)
 class FunctionFigures:
-    """All functions of one name: a program that makes a function in a loop has many."""
+    """Counts and times of all functions of one name: a program that makes a function in a loop has many."""
 
     name: str
     submitted_count: int = 0
@@ -33,39 +33,44 @@ class FunctionFigures:
 
     @property
     def ended_count(self) -> int:
+        """Tasks that have ended, in any way."""
         return self.success_count + self.canceled_count + self.not_well_count
 
     @property
     def queued_count(self) -> int:
-        """Neither with a worker nor ended: they wait for a worker, or for other tasks."""
+        """Tasks that wait for a worker, or for other tasks."""
         return max(0, self.submitted_count - self.ended_count - self.dispatched_count)
 
     @property
     def not_well_count(self) -> int:
-        """Ended, and neither well nor canceled."""
+        """Tasks that failed, were lost with their worker, or were refused."""
         return self.failed_count + self.worker_lost_count + self.refused_count
 
     @property
     def run_count(self) -> int:
+        """Runs that workers have reported."""
         return sum(self.runs.values())
 
     @property
     def mean_seconds(self) -> float | None:
-        """Of a run; None: no worker has told of one."""
+        """The mean time of a run; None if no worker has reported one."""
         count = self.run_count
         return self.run_seconds / count if count else None
 
     @property
     def mean_queued_seconds(self) -> float:
+        """The mean time that a task was with no worker."""
         return self.queued_seconds / self.submitted_count if self.submitted_count else 0.0
 
     def quantile(self, share: float) -> float | None:
-        """So long this share of the runs took at most. Exact to the width of a bucket, which is a half at most."""
+        """Seconds that this share of the runs, from 0 to 1, took at most; None if there are no runs. Exact to the width
+        of a bucket, which is a half of the value at most."""
         return quantile(self.runs, share)
 
 
 def functions_of(status: ClusterStatus) -> list[FunctionFigures]:
-    """In the order of the status: those with unfinished tasks come first. What is not told apart is the last."""
+    """The functions of a status; those with unfinished tasks come first. Those that the scheduler counts together, as
+    `(others)`, are the last."""
     found: dict[str, FunctionFigures] = {}
     for entry in status.functions:
         name = name_of(entry)

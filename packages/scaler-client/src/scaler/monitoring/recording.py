@@ -70,7 +70,7 @@ def _open(path: str | Path, mode: str) -> IO[bytes]:
 
 
 class Recorder:
-    """Writes each message as it comes, so that a recording that was cut off is good up to there."""
+    """Writes messages to a file as they arrive. A file that was cut off can be read up to the cut."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -80,7 +80,7 @@ class Recorder:
         self._append(FIRST_LINE + _BEGUN.pack(time.time()))
 
     def write(self, topic: str, message: Message) -> None:
-        """Whoever watches goes on when the disk is full."""
+        """Append one message. It raises nothing if the disk is full: `trouble` and `close` tell of that."""
         microseconds = int((time.monotonic() - self._begun_at) * 1e6)
         name, (envelope,) = topic.encode(), encode(message)
         self._append(_HEAD.pack(microseconds, len(name), len(envelope)) + name + envelope)
@@ -95,7 +95,7 @@ class Recorder:
             self.trouble = f"the recording {self._path} ends early: {error.strerror or error}"
 
     def close(self) -> None:
-        """Raises RecordingError when something is missing in the file."""
+        """Close the file. Raises RecordingError if a part of the recording could not be written."""
         try:
             self._file.close()
         except OSError as error:
@@ -105,6 +105,8 @@ class Recorder:
 
 
 class Record(NamedTuple):
+    """One message of a recording."""
+
     seconds: float  #: since the beginning
     topic: str
     message: Message
@@ -115,7 +117,7 @@ class _DamagedError(Exception):
 
 
 class Recording:
-    """Goes through a file once, and holds one record at a time. What is no recording is told at once."""
+    """The records of a file, read once, one at a time. Raises RecordingError if the file is no recording."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -135,7 +137,7 @@ class Recording:
         return self.after(0.0)
 
     def after(self, start: float) -> Iterator[Record]:
-        """From so many seconds on. What comes before is not decoded."""
+        """The records from `start` on, in seconds since the beginning. Earlier ones are not decoded."""
         seconds = 0.0
         with self._file:
             try:
@@ -180,6 +182,7 @@ class Recording:
         return seconds
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
@@ -194,7 +197,7 @@ def _message(envelope: bytes) -> Message | None:
 
 
 class Moment(NamedTuple):
-    """Where a replay is."""
+    """The place in a recording that a replay has reached."""
 
     seconds: float  #: since the beginning of the recording
     wall_at: float  #: the same, as seconds of the epoch
@@ -206,8 +209,8 @@ class Moment(NamedTuple):
 class Playback:
     """A recording, with the methods of a Subscription. `speed` 0: as fast as it is asked for.
 
-    `jump`, `pause` and `play` may be called from any thread. After a jump all is heard again that the last
-    `JUMP_SECONDS` before that moment told, at once, between `on_jump(False)` and `on_jump(True)`.
+    Any thread may call `jump`, `pause` and `play`. After a jump, `poll` returns the messages of the 900 s before that
+    moment at once, between `on_jump(False)` and `on_jump(True)`.
     """
 
     def __init__(self, path: str | Path, speed: float = 1.0) -> None:
@@ -229,6 +232,7 @@ class Playback:
         self.state = ClusterState(str(path))
 
     def poll(self, seconds: float) -> list[Heard]:
+        """The messages that are due. Waits for `seconds` at most until there is one."""
         end_at = time.monotonic() + seconds
         with self._changed:
             target, self._target = self._target, None
@@ -277,6 +281,7 @@ class Playback:
     # ------------------------------------------------------------ other moments
 
     def moment(self) -> Moment:
+        """Where the replay is now."""
         with self._changed:
             seconds = self._seconds(time.monotonic())
             return Moment(
@@ -293,21 +298,23 @@ class Playback:
         return seconds if self._duration is None else min(seconds, self._duration)
 
     def measure(self) -> None:
-        """How long the recording is. For a long one that takes seconds."""
+        """Find out how long the recording is, for `moment`. For a long recording this takes seconds."""
         with suppress(RecordingError):  # it is there no longer
             self._duration = Recording(self._path).duration()
 
     def jump(self, seconds: float) -> None:
+        """Go on at this second of the recording."""
         with self._changed:
             self._target = max(0.0, seconds if self._duration is None else min(seconds, self._duration))
             self._anchor = self._target, time.monotonic()
             self._changed.notify()
 
     def pause(self) -> None:
+        """Stop where the replay is, until `play` or `jump`."""
         self._go_on(is_paused=True, speed=self._speed)
 
     def play(self, speed: float) -> None:
-        """Seconds of the recording in a second, above zero."""
+        """Go on, with `speed` seconds of the recording in each second. `speed` is above zero."""
         self._go_on(is_paused=False, speed=speed)
 
     def _go_on(self, *, is_paused: bool, speed: float) -> None:

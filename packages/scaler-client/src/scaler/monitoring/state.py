@@ -10,10 +10,12 @@ from scaler_protocol.messages import ClusterStatus, Message
 
 
 class Condition(Enum):
-    CONNECTING = "connecting"  #: nothing was heard yet
-    LIVE = "live"
-    SILENT = "silent"  #: it was heard, and is not any more
-    ENDED = "ended"  #: it was a recording, and that is over
+    """How a watcher stands with its scheduler."""
+
+    CONNECTING = "connecting"  #: no status has arrived yet
+    LIVE = "live"  #: statuses arrive
+    SILENT = "silent"  #: statuses have arrived, and no more do
+    ENDED = "ended"  #: the recording that is played is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
+    """The last status of a cluster, and whether it is still true. A new value is made for each change."""
+
     address: str  #: as it was asked for
     condition: Condition = Condition.CONNECTING
     text: str = ""  #: for people: what is wrong and what to do; empty while LIVE
@@ -39,6 +43,7 @@ class ClusterState:
 
     @property
     def is_live(self) -> bool:
+        """Whether the condition is LIVE."""
         return self.condition is Condition.LIVE
 
     def counts(self) -> dict[str, int]:

@@ -61,7 +61,10 @@ _TURN_SECONDS = 0.25
 
 
 class Subscription:
-    """Of one thread. Costs the scheduler nothing but what the topics cost."""
+    """A session with a scheduler that sends its publications of some topics. It belongs to one thread.
+
+    `state` is the ClusterState of now. A subscription costs the scheduler what its topics cost, and nothing else.
+    """
 
     def __init__(
         self,
@@ -101,6 +104,7 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
+        """End the session. Leaving a `with` block does the same."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -118,7 +122,7 @@ class Subscription:
         return self.state
 
     def poll(self, seconds: float) -> list[Heard]:
-        """What has come; waits at most so long for anything. The state is brought up to date also without."""
+        """The messages that have arrived. Waits for `seconds` at most until there is one; always updates `state`."""
         end_at = time.monotonic() + seconds
         while True:
             now = time.monotonic()
@@ -130,8 +134,8 @@ class Subscription:
             self._wait(min(end_at, now + _TURN_SECONDS) - now)
 
     def ask(self, message: Message) -> None:
-        """A question to the scheduler, such as Explain, sent as soon as there is a session; its answer has the topic
-        `snapshot`. A Watch has no answer: its topics replace those of before, also in later sessions."""
+        """Send a question to the scheduler, such as Explain, as soon as there is a session; its answer has the topic
+        `snapshot`. A Watch has no answer: its topics replace the earlier ones, also in later sessions."""
         if isinstance(message, Watch):
             self._topics = message.topics
         self._requests.append(message)
@@ -147,6 +151,7 @@ class Subscription:
         return self._refusal or ("" if self._session is None else self._session.endpoint.waits_because)
 
     def nothing_answers(self, seconds: float) -> str:
+        """The sentence for a user after `seconds` without any answer."""
         return (
             f"nothing has answered at {self.state.address} for {seconds:.0f} s: is the scheduler running, and is this "
             "its address or its monitor address, as it logs them when it starts?"

@@ -9,6 +9,8 @@ from scaler_protocol.messages import ClusterStatus
 
 @dataclass(slots=True)
 class UserFigures:
+    """What one user of a cluster with keys has connected, and has not finished or released."""
+
     name: str
     client_count: int = 0
     worker_count: int = 0
@@ -19,7 +21,7 @@ class UserFigures:
 
 
 def users_of(status: ClusterStatus) -> list[UserFigures]:
-    """The user with the most unfinished tasks comes first. Empty if the cluster has no keys."""
+    """The users of a status; the one with the most unfinished tasks comes first. Empty if the cluster has no keys."""
     found: dict[str, UserFigures] = {}
     for client in status.clients:
         if client.user:

@@ -25,9 +25,10 @@ class Source(Protocol):
 
 
 class Watcher:
-    """Makes its source in the thread that uses it, and hands on what is heard, in that thread.
+    """Polls a Subscription or a Playback in a thread of its own.
 
-    `on_heard(state, heard)` must be quick; it is called also without messages when the condition has changed.
+    The thread calls `make()` once, for the source, and `on_heard(state, heard)` with the messages that arrive.
+    `on_heard` must return soon. It is also called, without messages, when the condition or its text has changed.
     """
 
     def __init__(self, make: Callable[[], Source], on_heard: Callable[[ClusterState, list[Heard]], None]) -> None:
@@ -39,14 +40,16 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="scaler-monitor", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def ask(self, message: Message) -> None:
-        """From any thread."""
+        """Hand a question to the source, as `Subscription.ask`. Any thread may call this."""
         with self._lock:
             self._questions.append(message)
 
     def stop(self) -> None:
+        """End the thread and close the source. Waits for the thread, for 5 s at most."""
         self._is_stopping.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)

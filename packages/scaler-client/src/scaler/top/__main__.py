@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     with Subscription(options.address, STATUS_TOPICS, keys=key_options(options)) as subscription:
         state = subscription.first(options.timeout)
         if is_report:
-            _print(as_json(state) if options.json else as_text(state))
+            print(as_json(state) if options.json else as_text(state))
         else:
             _show(subscription)
     return 0
@@ -117,12 +117,6 @@ def _check_terminal() -> None:
         raise StartupError(
             "the display needs a library: pip install 'scaler-client[top]', or use --once or --json"
         ) from None
-
-
-def _print(text: str) -> None:
-    """Names of workers may have letters that a terminal of another encoding has not."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding))
 
 
 if __name__ == "__main__":

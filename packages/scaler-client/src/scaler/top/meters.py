@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from scaler.monitoring import functions_of
 from scaler.top.formats import Line, byte_text, count_text, padded
 from scaler_protocol.messages import NO_PEER, ClusterStatus
 
@@ -22,19 +24,25 @@ class Throughput:
     """Tasks that ended per second, between two statuses each. Immutable: a thread makes it and another one shows it."""
 
     rates: tuple[float, ...] = ()
+    #: of each function, between the last two statuses
+    functions: Mapping[str, float] = field(default_factory=dict)
     _server: bytes = NO_PEER
     _at: float = 0.0
     _ended: int = 0
+    _ended_of: Mapping[str, int] = field(default_factory=dict)
 
     def after(self, status: ClusterStatus) -> Throughput:
         """With one status more. A scheduler that has started counts from nothing: that is no rate."""
         server, at, ended = bytes(status.server_id), status.uptime_seconds, ended_count(status)
         if server == self._server and at <= self._at:
             return self
-        rates = self.rates
+        ended_of = {one.name: one.ended_count for one in functions_of(status)}
+        rates, functions = self.rates, {}
         if server == self._server:
-            rates = (*rates, max(0.0, (ended - self._ended) / (at - self._at)))[-RATES_KEPT:]
-        return Throughput(rates, server, at, ended)
+            seconds = at - self._at
+            rates = (*rates, max(0.0, (ended - self._ended) / seconds))[-RATES_KEPT:]
+            functions = {one: max(0, now - self._ended_of.get(one, 0)) / seconds for one, now in ended_of.items()}
+        return Throughput(rates, functions, server, at, ended, ended_of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,13 @@ class Listing:
             yield padded(text, width, is_right=index in self.numbers)
 
 
-def functions_page(functions: Iterable[FunctionFigures], search: str) -> Listing:
-    titles = ("function", "progress", "done/all", "failed", "running", "queued", "mean", "p99", "cpu")
+def functions_page(functions: Sequence[FunctionFigures], search: str, rates: Mapping[str, float]) -> Listing:
+    """`rates`: tasks of a function that ended per second, as far as they are known."""
+    titles = ("function", "progress", "done/all", "failed", "running", "queued", "rate", "mean", "p50", "p99", "cpu",
+              "share", "wait")  # fmt: skip
     words = search.lower().split()
     found = [one for one in functions if all(word in one.name.lower() for word in words)]
+    all_cpu_seconds = sum(one.cpu_seconds for one in functions)
     rows = (
         (
             name_text(one.name),
@@ -92,13 +95,17 @@ def functions_page(functions: Iterable[FunctionFigures], search: str) -> Listing
             count_text(one.not_well_count),
             count_text(one.dispatched_count),
             count_text(one.queued_count),
+            f"{rates[one.name]:,.1f}" if one.name in rates else "-",
             duration_text(one.mean_seconds),
+            duration_text(one.quantile(0.5)),
             duration_text(one.quantile(0.99)),
             duration_text(one.cpu_seconds),
+            cpu_text(one.cpu_seconds / all_cpu_seconds) if all_cpu_seconds else "-",
+            duration_text(one.mean_queued_seconds),
         )
         for one in found
     )
-    return Listing((), titles, tuple(rows), frozenset(range(2, 9)), "no function")
+    return Listing((), titles, tuple(rows), frozenset(range(2, len(titles))), "no function")
 
 
 def objects_page(storage: StorageStatus, owners: Mapping[PeerId, str], search: str) -> Listing:
@@ -186,7 +193,9 @@ def _named(entries: Iterable[tuple[str, str]], width: int) -> list[Line]:
     return [[("name", padded(key, width, is_right=False)), ("", f"  {text}")] for key, text in entries]
 
 
-def listing_of(board: Board, page: str, search: str) -> Listing:
+def listing_of(board: Board, page: str, search: str, rates: Mapping[str, float]) -> Listing:
     if page == OBJECTS:
         return objects_page(board.storage or StorageStatus(0), dict(board.clients), search)
-    return functions_page(board.functions, search) if page == FUNCTIONS else events_page(board.events, search)
+    if page == FUNCTIONS:
+        return functions_page(board.functions, search, rates)
+    return events_page(board.events, search)

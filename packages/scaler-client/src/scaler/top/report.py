@@ -10,7 +10,7 @@ from scaler.monitoring import ClusterState, FunctionFigures, functions_of, users
 from scaler.top.board import board_of, client_name, function_counts
 from scaler.top.columns import row_of
 from scaler.top.screen import View, draw, text_of
-from scaler_protocol.messages import ClusterStatus, Count, ManagerEntry, WorkerEntry
+from scaler_protocol.messages import ClusterStatus, Count, ManagerEntry, ObjectEntry, WaitingClass, WorkerEntry
 
 UNBOUNDED_COLUMNS = 1000
 
@@ -55,6 +55,8 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
             "moving_bytes": status.storage.moving_bytes,
             "disk_room_bytes": status.storage.disk_room_bytes,
             "disk_trouble": status.storage.disk_trouble,
+            "largest": [_object(one) for one in status.storage.largest],
+            "traffic": [asdict(one) for one in status.storage.traffic],
         },
         "tasks": _counts(status.task_counts),
         "functions": [{"name": one.name, "task_count": one.value} for one in function_counts(status)],
@@ -74,6 +76,9 @@ def _summary(status: ClusterStatus) -> dict[str, Any]:
         ],
         "users": [asdict(one) for one in users_of(status)],
         "managers": [_manager(one) for one in status.managers],
+        "waiting": [_waiting(one) for one in status.waiting_classes],
+        "event_count": status.event_count,
+        "events": [asdict(one) for one in status.events],
         "workers": [_worker(one) for one in status.workers],
     }
 
@@ -102,6 +107,15 @@ def _figures(one: FunctionFigures) -> dict[str, Any]:
         "cpu_seconds": round(one.cpu_seconds, 6),
         "mean_queued_seconds": round(one.mean_queued_seconds, 6),
     }
+
+
+def _object(one: ObjectEntry) -> dict[str, Any]:
+    return {**asdict(one), "object_id": one.object_id.hex(), "owner": one.owner.hex()}
+
+
+def _waiting(one: WaitingClass) -> dict[str, Any]:
+    """Queued tasks that ask for the same."""
+    return {**asdict(one), "capabilities": {need.name: need.amount for need in one.capabilities}}
 
 
 def _manager(manager: ManagerEntry) -> dict[str, Any]:

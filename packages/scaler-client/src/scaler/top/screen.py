@@ -66,15 +66,21 @@ def draw(
     height: int | None = None,
     *,
     rates: tuple[float, ...] = (),
+    function_rates: Mapping[str, float] | None = None,
     names: Mapping[TaskId, str] | None = None,
 ) -> Screen:
-    """Without a height: everything, as for a file. `rates`: tasks that ended per second, the latest last. `names`: of
-    the functions of tasks that run, as far as they are known."""
+    """Without a height: everything, as for a file. `rates`: tasks that ended per second, the latest last;
+    `function_rates`: the latest of each function. `names`: of the functions of tasks that run, as far as they are
+    known."""
     if view.is_help:
         return Screen(help_lines(), 1, 0)
     opened = next((one for one in board.workers if one.peer_id == view.opened), None) if view.opened else None
     if height is not None and (opened is not None or view.page != WORKERS):
-        return _listed(board, view, width, height, rates, worker_page(opened, names or {}) if opened else None)
+        if opened is not None:
+            listing = worker_page(opened, names or {})
+        else:
+            listing = listing_of(board, view.page, view.search, function_rates or {})
+        return _listed(board, view, width, height, rates, listing)
     return _workers(board, view, width, height, rates)
 
 
@@ -108,11 +114,8 @@ def _first(view: View, peers: tuple[PeerId, ...], page: int, last: int) -> int:
     return first
 
 
-def _listed(
-    board: Board, view: View, width: int, height: int, rates: tuple[float, ...], opened: Listing | None
-) -> Screen:
+def _listed(board: Board, view: View, width: int, height: int, rates: tuple[float, ...], listing: Listing) -> Screen:
     """A page whose rows are few."""
-    listing = opened or listing_of(board, view.page, view.search)
     heading, *rows = listing.lines()
     lead = [[("total", cut(text, max(1, width - 1)))] for text in listing.lead]
     top = [*_above(board, view, width, height, rates, len(rows) + len(lead), with_panes=True), *lead, heading]

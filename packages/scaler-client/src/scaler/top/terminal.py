@@ -143,9 +143,17 @@ class Terminal:
         if self._board is None or self._board[0] is not state:
             self._board = state, board_of(state)
         size = self._application.output.get_size()
-        rates = self._throughput.rates
+        told = self._throughput
         view = replace(self._view, order=self._orders.line)
-        self._screen = draw(self._board[1], view, size.columns, size.rows, rates=rates, names=self._names)
+        self._screen = draw(
+            self._board[1],
+            view,
+            size.columns,
+            size.rows,
+            rates=told.rates,
+            function_rates=told.functions,
+            names=self._names,
+        )
         shown: StyleAndTextTuples = []
         for line in self._screen.lines[: size.rows]:
             shown += [(f"class:{style}" if style else "", text) for style, text in line]

@@ -42,6 +42,7 @@ PROGRAM = "scaler_ui"
 SECTION = "ui"
 TOKEN_VARIABLE = "SCALER_UI_TOKEN"
 WILDCARDS = ("0.0.0.0", "::")
+EVERY_NAME = "*"
 
 
 def parser() -> ArgumentParser:
@@ -74,8 +75,9 @@ def parser() -> ArgumentParser:
     add_secret(parser, "--token", SECTION, "the secret of browsers and programs, instead of one from the cluster's key")
     parser.add_argument("--show-token", help="print the token from the cluster's key, for programs, and end", **flag())
     parser.add_argument(
-        "--allowed-host", nargs="+", default=[], help="further names under which the page is asked for, as of a proxy"
-    )
+        "--allowed-host", nargs="+", default=[],
+        help="further names under which the page is asked for, as of a proxy; '*' with a token: every name",
+    )  # fmt: skip
     parser.add_argument(
         "--allow-control", **flag(),
         help="the page can have tasks canceled and workers let go, where the scheduler allows it too (default: no)",
@@ -165,6 +167,10 @@ def guard_of(options: argparse.Namespace, made_token: str = "") -> Guard:
             f"--no-token and, without a cluster's key, set {TOKEN_VARIABLE} (or --token-file)"
         )
     names = {name.lower() for name in options.allowed_host}
+    if EVERY_NAME in names:
+        if not token:
+            raise UsageError(f"--allowed-host '{EVERY_NAME}' needs a token: set {TOKEN_VARIABLE} (or --token)")
+        return Guard(frozenset(), token)
     if is_loopback(options.host):
         return Guard(frozenset({*LOOPBACK_NAMES, options.host, *names}), token)
     if not token and not options.no_token:

@@ -21,6 +21,7 @@ from scaler.monitoring.profiles import flame, merged, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
 from scaler.ui.costly import CostlyTexts
+from scaler.ui.ended import ended_text
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.codes import CONTROL_DONE
@@ -233,15 +234,16 @@ class Feed:
         return True
 
     async def explain(self, task_id: TaskId) -> dict[str, Any]:
-        """Why this task waits; without one, which task no worker can run."""
+        """Why this task waits, or how it ended; without one, which task no worker can run."""
         found = await self._answer(lambda number: Explain(number, task_id))
         if isinstance(found, str):
-            return {"text": found}
+            return {"text": (task_id and ended_text(self.model, task_id.hex())) or found}
         if not found.task_id:
             return {"text": "no queued task waits for a worker that is not there"}
         text = sentence(found, found.capabilities, self.model.label)
         if not found.state:
-            text = "the scheduler does not hold it: it has ended, or was never submitted"
+            unknown = "the scheduler does not hold it: it has ended, or was never submitted"
+            text = ended_text(self.model, found.task_id.hex()) or unknown
         told = {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
         return {**told, "user": found.user}
 

@@ -198,6 +198,10 @@ def _storage(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_storage_disk_limit_bytes", "Most of these files; 0: no limit.", storage.disk_limit_bytes)
     yield _gauge("scaler_storage_disk_room_bytes", "What may still be moved to the disk.", storage.disk_room_bytes)
     yield _gauge("scaler_storage_disk_trouble", "Whether the last move failed.", bool(storage.disk_trouble))
+    received = sum(one.put_bytes for one in storage.traffic)
+    sent = sum(one.got_bytes for one in storage.traffic)
+    yield _counter("scaler_storage_received_bytes", "Bytes of values that peers have stored.", received)
+    yield _counter("scaler_storage_sent_bytes", "Bytes of values that peers have read.", sent)
     yield _gauge("scaler_storage_waiters", "Requests that wait for an object.", storage.waiter_count)
 
 

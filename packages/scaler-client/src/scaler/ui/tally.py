@@ -16,7 +16,7 @@ GAP_SECONDS = 60.0
 EVENT_KINDS = (
     "worker_joined", "worker_left", "worker_lost", "worker_draining", "manager_joined", "manager_left",
     "manager_trouble", "scheduler_started", "scheduler_took_over", "storage_connected", "storage_lost",
-    "storage_trouble", "client_lost", "limit_reached", "control",
+    "storage_trouble", "storage_spilling", "client_lost", "limit_reached", "control",
 )  # fmt: skip
 """Series that are there from the beginning, because an increase from nothing cannot be seen; others are "other"."""
 OTHER = "other"
@@ -51,7 +51,7 @@ class Tally:
         self.worker_cpu_seconds = {
             one.peer_id: before.get(one.peer_id, 0.0) + seconds * max(0.0, cores_of(one)) for one in status.workers
         }
-        self._count(status.events)
+        self._count(status.events, status.event_count)
 
     def _begin(self, status: ClusterStatus, at: float) -> None:
         """Of the first scheduler, what was before counts as told already; of its successors nothing does."""
@@ -59,14 +59,18 @@ class Tally:
         self._server = status.server_id
         self.started_at = at - status.uptime_seconds
 
-    def _count(self, events: Sequence[ClusterEvent]) -> None:
+    def _count(self, events: Sequence[ClusterEvent], event_count: int) -> None:
+        """Those that were not listed, as their numbers show, are "other"."""
         for event in events:
             if event.number <= self._event_number:
                 continue
+            self.events[OTHER] += event.number - self._event_number - 1
             self._event_number = event.number
             kind = event.kind if event.kind in self.events else OTHER
             self.events[kind] += 1
             self.rerun_tasks[kind] += event.task_count
+        self.events[OTHER] += max(0, event_count - self._event_number)
+        self._event_number = max(self._event_number, event_count)
 
 
 def cores_of(entry: WorkerEntry) -> float:

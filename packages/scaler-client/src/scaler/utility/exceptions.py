@@ -91,7 +91,20 @@ class WorkerDiedError(ScalerError):
 
 class ProcessorDiedError(ScalerError):
     """The processes that ran the task died, too often to try again. The message has the worker, the exit code or signal
-    and the memory peak of each attempt."""
+    and the memory peak of each attempt.
+
+    `attempts` has a line for each of the last attempts. `peak` is the largest memory peak of all attempts, in bytes.
+    `exit_code` is that of the last attempt's process, or minus the signal that ended it. What was not measured is 0.
+    """
+
+    def __init__(self, message: str = "", attempts: tuple[str, ...] = (), peak: int = 0, exit_code: int = 0) -> None:
+        super().__init__(message, attempts, peak, exit_code)
+        self.attempts = attempts
+        self.peak = peak
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class TaskTimeoutError(ScalerError, TimeoutError):

@@ -11,7 +11,7 @@ from scaler_protocol.messages import ClusterEvent, Software
 
 EVENTS_KEPT = 1_000
 EVENTS_SHOWN = 32
-"""In a ClusterStatus, which is sent once a second."""
+"""In a ClusterStatus, though watchers were told of all of them already."""
 SUBJECT_CHARACTERS, TEXT_CHARACTERS = 100, 300
 
 WORKER_JOINED, WORKER_LEFT, WORKER_LOST = "worker_joined", "worker_left", "worker_lost"
@@ -20,6 +20,7 @@ MANAGER_JOINED, MANAGER_LEFT, MANAGER_TROUBLE = "manager_joined", "manager_left"
 CLIENT_LOST, LIMIT_REACHED, CONTROL = "client_lost", "limit_reached", "control"
 SCHEDULER_STARTED, SCHEDULER_TOOK_OVER = "scheduler_started", "scheduler_took_over"
 STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE = "storage_connected", "storage_lost", "storage_trouble"
+STORAGE_SPILLING = "storage_spilling"
 LIMIT_SECONDS = 60.0
 """A limit that is reached again and again is told of once in this time."""
 
@@ -47,6 +48,10 @@ class ClusterEvents:
         if self._now() >= self._limits.get(name, 0.0):
             self._limits[name] = self._now() + LIMIT_SECONDS
             self.note(LIMIT_REACHED, name, text)
+
+    def since(self, number: int, now: float) -> tuple[ClusterEvent, ...]:
+        """All that have come after this one and are kept, and no fewer than the last 32."""
+        return self.last(now, max(EVENTS_SHOWN, self.count - number))
 
     def last(self, now: float, most: int = EVENTS_KEPT) -> tuple[ClusterEvent, ...]:
         """The oldest first."""

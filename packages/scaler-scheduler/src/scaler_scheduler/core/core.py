@@ -161,6 +161,7 @@ class SchedulerCore:
         client was sent, and the last that it has acknowledged. `family_of`: of an owner and its grant, None if that
         is not its grant."""
         self.tables = Tables(policy, unacknowledged, display_key)
+        self.events = self.tables.events
         self._shares = self.tables.shares
         self.tables.presentation.family_of = family_of
         self._balancer = balancing.Balancer(self.tables)
@@ -276,7 +277,10 @@ class SchedulerCore:
     def note(self, kind: str, subject: str, text: str, now: float) -> None:
         """An event that happens outside of the core. (MON-36)"""
         self.tables.history.now = now
-        self.tables.events.note(kind, subject, text)
+        if kind == cluster_events.LIMIT_REACHED:
+            self.events.note_limit(subject, text)
+        else:
+            self.events.note(kind, subject, text)
 
     def name_of(self, peer_id: PeerId) -> str:
         """For people: of a worker or manager its name, of others the beginning of their display id."""
@@ -284,8 +288,8 @@ class SchedulerCore:
         name = worker.name if worker is not None else manager.name if manager is not None else ""
         return name or self.display_id(peer_id).hex()[:8]
 
-    def snapshot(self, now: float) -> ClusterStatus:
-        status = monitor.snapshot(self.tables, self._scaler.managers.values(), now)
+    def snapshot(self, now: float, told_event: int = 0) -> ClusterStatus:
+        status = monitor.snapshot(self.tables, self._scaler.managers.values(), now, told_event)
         return self._recovery.told(status, now)
 
     def display_id(self, peer_id: PeerId) -> PeerId:
@@ -357,7 +361,8 @@ class SchedulerCore:
         if client is not None:
             if not event.is_orderly and event.code != SESSION_REPLACED:
                 name = self.display_id(event.peer_id).hex()[:8]
-                self.tables.events.note(cluster_events.CLIENT_LOST, name, event.text, client.unfinished_count)
+                text = f"its {client.unfinished_count} unfinished tasks end: {event.text}"  # none runs again (SCH-22)
+                self.tables.events.note(cluster_events.CLIENT_LOST, name, text)
             self.stacks.lost(event.peer_id)
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)

@@ -16,7 +16,6 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
-from scaler_scheduler.core.cluster_events import EVENTS_SHOWN
 from scaler_scheduler.core.ready import ClassKey, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
@@ -27,8 +26,9 @@ FUNCTIONS_LIMIT = 100
 CLASSES_LIMIT = 20
 
 
-def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> ClusterStatus:
-    """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts."""
+def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event: int) -> ClusterStatus:
+    """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts.
+    Watchers know the events up to the number `told_event`."""
     functions = _functions(tables)
     return ClusterStatus(
         task_counts=tuple(Count(state.value, tables.counts[state]) for state in (*UNFINISHED, *FINISHED)),
@@ -41,7 +41,7 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float) -> Cluster
         managers=tuple(_manager(tables, manager) for manager in managers),
         recalled_count=tables.recalled_count,
         returned_count=tables.returned_count,
-        events=tables.events.last(now, EVENTS_SHOWN),
+        events=tables.events.since(told_event, now),
         event_count=tables.events.count,
         functions=tables.functions.shown(now),
     )

@@ -59,7 +59,7 @@ class Disk:
         self._last_read = 0
         self._looks_at = 0.0
         #: the owners of most bytes, as of a moment ago
-        self._ranking: list[tuple[PeerId, int]] = []
+        self._ranking: list[int] = []
         self._ranked_at = -math.inf
 
     @property
@@ -102,12 +102,11 @@ class Disk:
         yield from core.perform(event) or ()
 
     def refusal(self, core: Parts, wanted: int) -> Refusal:
-        """Of what finds no room and need not wait: what there is, and whose it is."""
+        """Of what finds no room and need not wait: what there is, and what the largest owners have."""
         spilling = self.spilling
         if core.now >= self._ranked_at + RANKED_SECONDS:
             self._ranked_at = core.now
-            owned = core.objects.owned_bytes
-            self._ranking = [(owner, owned[owner]) for owner in heapq.nlargest(LARGEST_OWNERS, owned, key=owned.get)]  # type: ignore[arg-type]
+            self._ranking = heapq.nlargest(LARGEST_OWNERS, core.objects.owned_bytes.values())
         return refusals.disk_full(
             wanted, core.memory_bytes, spilling.taken_bytes + spilling.moving_bytes, core.limits, spilling.trouble,
             self._ranking,

@@ -63,10 +63,11 @@ def disk_full(
     disk_bytes: int,
     limits: CoreLimits,
     trouble: str,
-    largest: Sequence[tuple[PeerId, int]],
+    largest: Sequence[int],
 ) -> Refusal:
-    """Nothing can leave memory for the disk, or nothing does in time."""
-    owners = ", ".join(f"client {owner.hex()} with {_mebibytes(size)}" for owner, size in largest) or "none"
+    """Nothing can leave memory for the disk, or nothing does in time. `largest`: what those owners have that have most.
+    Any client may read this, and a peerId is no client's to know but its own: monitors show whose these bytes are."""
+    owners = ", ".join(map(_mebibytes, largest)) or "nothing"
     is_limited = limits.disk_bytes is not None and limits.disk_bytes < UNLIMITED
     disk = f" of at most {_mebibytes(limits.disk_bytes or 0)}" if is_limited else ""
     reason = f"; the disk: {trouble}" if trouble else ""
@@ -74,8 +75,8 @@ def disk_full(
         codes.STORAGE_FULL,
         f"the object storage holds {_mebibytes(held_bytes)} of at most {_mebibytes(limits.memory_bytes or 0)} in "
         f"memory and {_mebibytes(disk_bytes)}{disk} on the disk, and cannot take {_mebibytes(wanted_bytes)} more"
-        f"{reason}. The largest owners: {owners}. Release objects, or start it with a larger --disk-limit or "
-        "--memory-limit",
+        f"{reason}. The largest owners have {owners}: scaler_top shows which clients these are. Release objects, or "
+        "start it with a larger --disk-limit or --memory-limit",
     )
 
 

@@ -54,6 +54,13 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Remember:
+    """A later generation of the scheduler, for the next Hello. (HSK-36)"""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitAcknowledgement:
     """Tell when the scheduler has all that was sent until now."""
 
@@ -66,4 +73,4 @@ class Finish:
     is_failure: bool = False
 
 
-Action = Send | OpenSession | CloseSession | SendTask | Fetch | Log | AwaitAcknowledgement | Finish
+Action = Send | OpenSession | CloseSession | SendTask | Fetch | Log | Remember | AwaitAcknowledgement | Finish

@@ -6,6 +6,8 @@ holds all runs. When it is lost its runs are lost with it: their tasks wait agai
 session is opened; but a task that has seen three sessions die, or could not be sent three times, is taken for the
 reason and ends. Whatever Symphony says twice, or of a former session, changes nothing.
 
+When the scheduler is lost, runs go on and tasks are kept for the next one (scaler_protocol.holding.presenting).
+
 Nothing is sent to the scheduler while events are handled. `RoundEnded` is the end of one wake-up of the shell: then
 tasks are sent, what is due is done, and results leave as one message with the credit (CRD-3).
 """
@@ -19,10 +21,10 @@ from scaler_protocol.codes import CANCEL_TOO_LATE
 from scaler_protocol.columns import join_ids, split_ids
 from scaler_protocol.holding.tasks import tasks_of
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Cancel, Credit, Dispatch, Recall, Returned, Shutdown, TaskLog
+from scaler_protocol.messages import Cancel, Credit, Delivered, Dispatch, Recall, Returned, Shutdown, TaskLog
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_symphony.core import connection, events, places, stopping
-from scaler_symphony.core.actions import Action, AwaitAcknowledgement, Finish
+from scaler_symphony.core import connection, events, places, presenting, stopping
+from scaler_symphony.core.actions import Action, AwaitAcknowledgement, Finish, Remember
 from scaler_symphony.core.tables import Run, Settings, Tables
 
 
@@ -32,7 +34,7 @@ class SymphonyCore:
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             Opened: self._on_opened,
             Received: self._on_received,
-            Lost: self._on_lost,
+            Lost: lambda event, now: presenting.lost(self.tables, event, now),
             events.Started: lambda event, now: connection.open_when_due(self.tables, now),
             events.SessionOpened: lambda event, now: connection.on_opened(self.tables, event, now),
             events.SessionFailed: lambda event, now: connection.on_failed(self.tables, event, now),
@@ -53,6 +55,7 @@ class SymphonyCore:
             Recall: self._on_recall,
             Cancel: self._on_cancel,
             Shutdown: self._on_drain,
+            Delivered: self._on_delivered,
         }
 
     def handle(self, event: events.Event, now: float) -> list[Action]:
@@ -63,8 +66,7 @@ class SymphonyCore:
     def next_deadline(self) -> float | None:
         tables = self.tables
         dues = [*stopping.deadlines(tables), *connection.deadlines(tables)]
-        if tables.drain_until is not None:
-            dues.append(tables.drain_until)
+        dues += [due for due in (tables.drain_until, tables.presenting.until) if due is not None]
         return min(dues, default=None)
 
     def credit(self, now: float) -> Credit:
@@ -73,18 +75,13 @@ class SymphonyCore:
     # ------------------------------------------------------------ the scheduler
 
     def _on_opened(self, event: Opened, now: float) -> None:
-        self.tables.is_connected = True
-        self.tables.results.limits = event.welcome.limits
+        for message in presenting.opened(self.tables, event, now):
+            self.tables.send(message)
         self._send_credit(now)
 
-    def _on_lost(self, event: Lost, now: float) -> None:
-        """The scheduler gives our tasks to others: going on with them would only run them twice. (WRK-10)"""
+    def _on_delivered(self, message: Delivered, now: float) -> None:
         tables = self.tables
-        tables.is_connected = tables.awaits_acknowledgement = tables.is_acknowledged = False
-        for held in (tables.tasks, tables.mishaps, tables.queue, tables.results, tables.cancel_replies):
-            held.clear()
-        if tables.runs:
-            stopping.close_session(tables, now)
+        tables.presenting.delivered(message, is_holding=bool(tables.tasks or len(tables.results)))
 
     def _on_received(self, event: Received, now: float) -> None:
         handler = self._message_handlers.get(type(event.message))
@@ -95,6 +92,9 @@ class SymphonyCore:
 
     def _on_dispatch(self, dispatch: Dispatch, now: float) -> None:
         tables = self.tables
+        if not self._is_of_latest_scheduler(dispatch):
+            tables.send(Returned(dispatch.ids, is_recall_answer=False))
+            return
         tasks = tasks_of(dispatch, now)
         if not tables.tasks.keys().isdisjoint([task.id for task in tasks]):
             text = "the scheduler dispatched a task that this worker holds already"
@@ -104,6 +104,15 @@ class SymphonyCore:
         elif not tables.code_guard.refuses(tasks, tables.results):
             tables.tasks.update((task.id, task) for task in tasks)
             tables.queue.push_all(tasks)
+
+    def _is_of_latest_scheduler(self, dispatch: Dispatch) -> bool:
+        tables, generation = self.tables, dispatch.header.generation
+        if why := tables.presenting.refuses(generation):
+            tables.log(why)
+        elif generation > tables.presenting.generation:
+            tables.presenting.generation = generation
+            tables.actions.append(Remember(generation))
+        return not why
 
     def _on_recall(self, recall: Recall, now: float) -> None:
         returned = []
@@ -125,6 +134,7 @@ class SymphonyCore:
         """Hand back what has not begun, finish what has. (WRK-11)"""
         tables = self.tables
         until = now + event.grace_seconds
+        tables.presenting.is_shutting_down |= isinstance(event, Shutdown)
         tables.drain_until = until if tables.drain_until is None else min(until, tables.drain_until)
         self._send_credit(now)
         connection.return_queue(tables)
@@ -166,7 +176,7 @@ class SymphonyCore:
                 tables.send(TaskLog(task.id, stream, text, tables.settings.worker_name))
             tables.forget(task)
             tables.results.append(
-                (task.id, task.attempt, outcome.status, outcome.kind, outcome.value, outcome.profile, None)
+                (task.id, task.attempt, outcome.status, outcome.kind, outcome.value, outcome.profile, task.header)
             )
         tables.cancel_replies.answer(task, CANCEL_TOO_LATE)
 
@@ -174,6 +184,7 @@ class SymphonyCore:
 
     def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
         tables = self.tables
+        presenting.give_up_if_due(tables, now)
         stopping.enforce(tables, now)
         connection.open_when_due(tables, now)
         places.begin(tables, now)
@@ -185,7 +196,7 @@ class SymphonyCore:
     def _leave_if_drained(self, until: float, now: float) -> None:
         """Results that are lost with our Bye would be made again, for Symphony has none of them any more. (WRK-32)"""
         tables = self.tables
-        is_drained = not tables.tasks
+        is_drained = tables.is_drained()
         if now >= until or (is_drained and (tables.is_acknowledged or not tables.is_connected)):
             tables.actions.append(Finish(f"drained, {len(tables.tasks)} tasks given up"))
         elif is_drained and not tables.awaits_acknowledgement:
@@ -198,8 +209,10 @@ class SymphonyCore:
     def _send_ends(self, now: float) -> None:
         tables = self.tables
         connection.give_back(tables, places.excess(tables))
-        for message in tables.results.take(0):
+        for message, rows in tables.results.take_with_rows(0):
             tables.send(message)
+            if tables.presenting.is_in_force:
+                tables.presenting.kept.add(message, rows)
         if self.credit(now) != tables.sent_credit:
             self._send_credit(now)
         replies = tables.cancel_replies.take()

@@ -35,7 +35,7 @@ def deadlines(tables: Tables) -> Iterator[float]:
         return
     if tables.session.state is State.CLOSED:
         yield tables.session.open_at
-    if tables.send_not_before and tables.session.is_open and tables.is_connected:
+    if tables.send_not_before and tables.session.is_open and tables.presenting.may_begin:
         yield tables.send_not_before
 
 

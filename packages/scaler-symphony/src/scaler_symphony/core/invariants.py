@@ -13,7 +13,10 @@ def check(core: SymphonyCore) -> None:
     _check_places(tables)
     assert {run.handle: run.number for run in tables.runs.values() if run.handle} == tables.handles
     assert tables.session.state is State.OPEN or not tables.runs, "runs are in an open session"
-    assert tables.is_connected or not tables.tasks, "without the scheduler nothing is held"
+    is_kept = tables.is_connected or tables.presenting.until is not None
+    assert is_kept or not tables.tasks, "without a scheduler nothing is held, unless it is kept for another one"
+    assert tables.is_connected or not tables.presenting.may_begin, "without a scheduler nothing begins"
+    assert tables.presenting.until is None or not tables.is_connected, "what is held has been presented, or dropped"
     assert set(tables.mishaps) <= set(tables.tasks)
     assert tables.object_bytes == sum(len(content or b"") for content in tables.objects.values())
     assert not tables.actions, "actions are returned with the event that caused them"

@@ -51,7 +51,7 @@ def begin(tables: Tables, now: float) -> None:
 
 
 def _may_send(tables: Tables, now: float) -> bool:
-    is_ready = tables.is_connected and tables.session.is_open and not tables.is_draining
+    is_ready = tables.presenting.may_begin and tables.session.is_open and not tables.is_draining
     return is_ready and now >= tables.send_not_before
 
 
@@ -112,7 +112,7 @@ def refuse(tables: Tables, family: bytes, object_id: ObjectId, code: int, text: 
     for task in [task for task in tables.queue if object_id in _needs(task) and _family(task) == family]:
         tables.queue.remove(task)
         tables.forget(task)
-        tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value)
+        tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value, task.header)
 
 
 # ---------------------------------------------------------------- credit

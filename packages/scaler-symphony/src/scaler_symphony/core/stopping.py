@@ -97,5 +97,6 @@ def _time_out(tables: Tables, run: Run, now: float) -> None:
     worker = tables.settings.worker_name
     error = TaskError(TASK_TIMED_OUT, "builtins.TimeoutError", text, workers=(worker,))
     tables.forget(task)
-    tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, tables.settings.encode_error(error))
+    value = tables.settings.encode_error(error)
+    tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, value, task.header)
     tables.cancel_replies.answer(task, CANCEL_TOO_LATE)

@@ -10,6 +10,7 @@ from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_PROCESSOR_
 from scaler_protocol.holding.cancels import CancelReplies
 from scaler_protocol.holding.code import CodeGuard
 from scaler_protocol.holding.durations import Durations
+from scaler_protocol.holding.presenting import Presenting
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
@@ -27,6 +28,7 @@ class Settings:
     base_concurrency: int
     queue_size: int = 1000
     give_up_seconds: float = 300.0  #: without a session, before the scheduler gets everything back
+    present_seconds: float = 60.0  #: how long tasks are kept for a successor of the scheduler; zero: not at all
     code_tags: tuple[str, ...] = ()  #: the code that runs on its hosts (WRK-26); empty: it takes any task
 
 
@@ -75,14 +77,20 @@ class Tables:
     is_acknowledged: bool = False
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
+    presenting: Presenting = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
+        self.presenting = Presenting(settings.present_seconds)
 
     @property
     def is_draining(self) -> bool:
         return self.drain_until is not None
+
+    def is_drained(self) -> bool:
+        """Nothing is held, and no result waits for a scheduler."""
+        return not self.tasks and self.presenting.has_told(self.results, self.is_connected)
 
     def log(self, text: str, *, is_warning: bool = True) -> None:
         self.actions.append(Log(is_warning, text))
@@ -111,4 +119,5 @@ class Tables:
         worker = self.settings.worker_name
         message = f"Symphony could not run this task for worker {worker}: {text}"
         error = TaskError(PROCESSOR_DIED, "ProcessorDied", message, workers=(f"{worker}: {text}",))
-        self.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, self.settings.encode_error(error))
+        value = self.settings.encode_error(error)
+        self.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, task.header)

@@ -140,7 +140,8 @@ class AgentCore:
         presenting.lost(self.tables, event, now)
 
     def _on_delivered(self, message: Delivered, now: float) -> None:
-        presenting.delivered(self.tables, message.results_count, message.worker_count)
+        tables = self.tables
+        tables.presenting.delivered(message, is_holding=bool(tables.tasks or len(tables.results)))
 
     def _on_received(self, event: Received, now: float) -> None:
         handler = self._message_handlers.get(type(event.message))
@@ -152,9 +153,10 @@ class AgentCore:
     def _on_dispatch(self, dispatch: Dispatch, now: float) -> None:
         tables = self.tables
         generation = dispatch.header.generation
-        if generation != tables.generation and generation:
-            if generation < tables.generation:
-                self._refuse_stale(dispatch)
+        if generation != tables.presenting.generation and generation:
+            if why := tables.presenting.refuses(generation):
+                self._do(Log(True, why))
+                self._send(Returned(dispatch.ids, is_recall_answer=False))
                 return
             presenting.note_generation(tables, generation)
         tasks = tasks_of(dispatch, now)
@@ -172,15 +174,8 @@ class AgentCore:
             tables.tasks[task.id] = task
         tables.ahead.forget_ended(tables.tasks)
         tables.queue.push_all(self._lay_aside(tasks) if dispatch.awaited_counts else tasks)
-        if tables.may_begin:
+        if tables.presenting.may_begin:
             handing.hand_out_at_once(tables, now)
-
-    def _refuse_stale(self, dispatch: Dispatch) -> None:
-        """Another scheduler has followed on the one that sends this. (WRK-33)"""
-        generation = dispatch.header.generation
-        text = f"tasks of generation {generation} are given back: generation {self.tables.generation} has begun"
-        self._do(Log(True, text))
-        self._send(Returned(dispatch.ids, is_recall_answer=False))
 
     def _lay_aside(self, tasks: list[Task]) -> list[Task]:
         """Those that can begin. Of the others some await what has ended here meanwhile: they go back (WRK-24)."""
@@ -215,7 +210,7 @@ class AgentCore:
         """Hand back what has not begun, finish what has (WRK-11)."""
         tables = self.tables
         until = now + event.grace_seconds
-        tables.is_shutting_down |= isinstance(event, Shutdown)
+        tables.presenting.is_shutting_down |= isinstance(event, Shutdown)
         tables.drain_until = until if tables.drain_until is None else min(until, tables.drain_until)
         self._send_credit(now)
         for processor in tables.processors.values():
@@ -432,7 +427,7 @@ class AgentCore:
 
     def _on_round_ended(self, event: events.RoundEnded, now: float) -> None:
         tables = self.tables
-        if tables.present_until is not None:
+        if tables.presenting.until is not None:
             presenting.give_up_if_due(tables, now)
         if tables.recycles:
             recycling.let_worn_go(tables, now)
@@ -479,8 +474,8 @@ class AgentCore:
         if len(tables.results):
             for message, rows in tables.results.take_with_rows(limit):
                 self._send(message)
-                if tables.is_presenter:
-                    tables.kept.add(message, rows)
+                if tables.presenting.is_in_force:
+                    tables.presenting.kept.add(message, rows)
             tables.sent_credit = limit
         elif self._has_credit_changed(limit):
             self._send_credit(now)

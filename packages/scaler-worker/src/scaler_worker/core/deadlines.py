@@ -25,12 +25,12 @@ def _deadlines(tables: Tables) -> Iterator[float]:
             yield processor.first_since + handing.STUCK_SECONDS
     yield from suspension.changes_at(tables)
     yield from (question.until for question in tables.stacks.values() if not question.is_overdue)
-    if tables.present_until is not None:
-        yield tables.present_until
+    if tables.presenting.until is not None:
+        yield tables.presenting.until
     if tables.drain_until is not None:
         yield tables.drain_until
         return
-    if tables.may_begin:
+    if tables.presenting.may_begin:
         dues = [nesting.room_due_at(tables)]
         if not recycling.awaits_reading(tables):
             dues += [handing.fallback_at(tables), handing.held_back_until(tables)]

@@ -51,7 +51,7 @@ def slice_seconds(estimate: float) -> float:
 def hand_out(tables: Tables, now: float) -> None:
     """Give every free place to a task that wants to go on, else to the first of the queue."""
     _grant_resumes(tables, now)
-    if (len(tables.queue) or tables.ahead.waiting) and tables.may_begin and not tables.is_draining:
+    if (len(tables.queue) or tables.ahead.waiting) and tables.presenting.may_begin and not tables.is_draining:
         least_depth = nesting.least_depth(tables, now)
         _fill_places(tables, least_depth, now)
         _top_up(tables, least_depth, now)

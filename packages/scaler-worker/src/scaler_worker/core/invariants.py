@@ -25,10 +25,10 @@ def check(core: AgentCore) -> None:
     assert len(tables.processors) <= tables.settings.max_processors
     assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
     _check_liveness(tables)
-    is_kept = tables.is_connected or tables.present_until is not None
+    is_kept = tables.is_connected or tables.presenting.until is not None
     assert is_kept or not tables.tasks, "without a session nothing is held, unless it is kept for another scheduler"
-    assert tables.is_connected or not tables.may_begin, "without a session nothing begins"
-    assert tables.present_until is None or not tables.is_connected, "what is held has been presented, or dropped"
+    assert tables.is_connected or not tables.presenting.may_begin, "without a session nothing begins"
+    assert tables.presenting.until is None or not tables.is_connected, "what is held has been presented, or dropped"
     assert not tables.actions, "actions are returned with the event that caused them"
     if tables.is_quiet():
         assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
@@ -40,7 +40,7 @@ def _check_liveness(tables: Tables) -> None:
     task that is deeper than all blocked ones begins, or there is a deadline (WRK-28)."""
     blocked = nesting.blocked_processors(tables)
     goes_on = tables.count(State.RUNNING, State.RESUMING, State.STARTING, State.STOPPING)
-    if not blocked or goes_on or not tables.may_begin or tables.is_draining:
+    if not blocked or goes_on or not tables.presenting.may_begin or tables.is_draining:
         return
     if deadlines.next_deadline(tables) is not None:
         return

@@ -11,7 +11,7 @@ from scaler_protocol.holding.cancels import CancelReplies
 from scaler_protocol.holding.code import CodeGuard
 from scaler_protocol.holding.credit import Load
 from scaler_protocol.holding.durations import Durations
-from scaler_protocol.holding.kept_ends import KeptEnds
+from scaler_protocol.holding.presenting import Presenting
 from scaler_protocol.holding.queue import TaskQueue
 from scaler_protocol.holding.results import ResultCollector
 from scaler_protocol.holding.tasks import Task
@@ -77,12 +77,6 @@ class StackQuestion:
 class Tables:
     settings: Settings
     is_connected: bool = False
-    #: tasks of the queue may begin: there is a session, and nothing is presented in it that its scheduler has not read
-    may_begin: bool = False
-    is_presenter: bool = False  #: the present session, or the last one, has the feature `present-held`
-    present_until: float | None = None  #: set while what is held waits for another scheduler
-    generation: int = 0  #: the highest that a scheduler has told (WRK-33)
-    worker_count: int = 0  #: how many workers the scheduler has told it has (HSK-37)
     #: every task held: in one of the queue, `ahead.waiting` and the slices
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     queue: TaskQueue = field(default_factory=TaskQueue)
@@ -91,8 +85,6 @@ class Tables:
     last_processor: int = 0
     durations: Durations = field(default_factory=Durations)
     results: ResultCollector = field(default_factory=ResultCollector)
-    #: results that their clients may not have yet (WRK-40)
-    kept: KeptEnds = field(default_factory=KeptEnds)
     cancel_replies: CancelReplies = field(default_factory=CancelReplies)
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
@@ -107,21 +99,21 @@ class Tables:
     #: of a drained worker, in this session: the scheduler was asked whether it has all, and it has
     awaits_acknowledgement: bool = False
     is_acknowledged: bool = False
-    awaits_delivery: bool = False  #: what was presented in this session may not be with the clients yet
     drain_until: float | None = None  #: set while draining: when what still runs is given up
-    is_shutting_down: bool = False  #: with the scheduler: it has no successor that would be told anything
     recycled_count: int = 0  #: processors that were replaced between two tasks (WRK-44)
     limited_count: int = 0  #: tasks that were ended because of their memory (WRK-46)
     stacks: dict[int, StackQuestion] = field(default_factory=dict)  #: by processor, those that wait for its answer
     stack_serial: int = 0  #: of the last question to a processor
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
+    presenting: Presenting = field(init=False)
     is_grouped: bool = False  #: some task has had a code set, so processors belong to groups (grouping.py)
     recycles: bool = field(init=False)  #: a processor may become worn
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
+        self.presenting = Presenting(settings.present_seconds)
         self.recycles = settings.memory_bytes > 0 or settings.tasks_per_processor > 0
 
     @property
@@ -129,12 +121,8 @@ class Tables:
         return self.drain_until is not None
 
     def is_drained(self) -> bool:
-        """Nothing is held, and no result waits for a scheduler. Results that may have died with a scheduler are told to
-        its successor, and it has told the clients."""
-        may_be_lost = self.kept and not self.is_shutting_down and (self.awaits_delivery or not self.is_connected)
-        if self.tasks or may_be_lost:
-            return False
-        return self.is_connected or not len(self.results)
+        """Nothing is held, and no result waits for a scheduler."""
+        return not self.tasks and self.presenting.has_told(self.results, self.is_connected)
 
     def count(self, *states: State) -> int:
         return sum(processor.state in states for processor in self.processors.values())
@@ -145,7 +133,7 @@ class Tables:
         settings = self.settings
         if self.queue or self.ahead.waiting or self.drain_until is not None or settings.suspends_hard or self.stacks:
             return False
-        if self.present_until is not None:
+        if self.presenting.until is not None:
             return False
         if self.start_not_before or not settings.places <= len(self.processors) <= settings.places + SPARE_PROCESSORS:
             return False

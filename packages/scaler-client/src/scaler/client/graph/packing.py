@@ -19,6 +19,7 @@ from scaler.client.core.records import GraphBatch
 from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
 from scaler.client.objects.functions import StoredFunction
+from scaler.client.objects.puts import Puts
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import Part
@@ -61,7 +62,7 @@ class Packed:
         try:
             batches = tuple(self._batches())
         except BaseException:
-            calls.connection.garbage.add(self.objects)
+            self.puts.release()
             raise
         if self._functions.has_code or self._arguments.has_code:
             # Of all of it: a batch has one header, and nodes of one kind may depend on those of the other in turns.
@@ -71,7 +72,7 @@ class Packed:
 
     @property
     def kept(self) -> tuple[object, ...]:
-        return (*self._functions.kept, *self._arguments.kept, self._code_set)
+        return (*self._functions.kept, *self._arguments.kept, self._code_set, self.puts)
 
     @property
     def inputs(self) -> frozenset[TaskId]:
@@ -82,7 +83,11 @@ class Packed:
 
     @property
     def objects(self) -> tuple[ObjectId, ...]:
-        return tuple(self._arguments.objects)
+        return tuple(self.puts.ids)
+
+    @property
+    def puts(self) -> Puts:
+        return self._arguments.puts
 
     def _batches(self) -> Iterator[GraphBatch]:
         count = len(self.ids)
@@ -214,7 +219,7 @@ class _Arguments:
         #: of the batch in work
         self._recent: dict[int, Part] = {}
         #: large arguments, released when the graph has ended
-        self.objects: list[ObjectId] = []
+        self.puts = calls.connection.storage.puts()
         #: references, and what else must live until then
         self.kept: list[object] = []
         #: only our version of Python can read one of them (CLI-15)
@@ -238,8 +243,9 @@ class _Arguments:
     def put(self, part: Part) -> Part:
         if part.kind != codes.KIND_INLINE:
             return part
-        self.objects.append(self._calls.connection.storage.put(part.pieces))
-        return Part.of_id(self.objects[-1], codes.KIND_OBJECT)
+        object_id = self.puts.start(part.pieces)
+        self.puts.finish()
+        return Part.of_id(object_id, codes.KIND_OBJECT)
 
     def forget(self, keep: Sequence[int] = ()) -> None:
         """A batch is done. What was made for a task that did not fit any more is kept for the next."""

@@ -82,6 +82,7 @@ class GraphRun:
             )
             event = GraphSubmitted(packed.graph_id, packed.batches, wanted, packed.objects, packed.kept, packed.inputs)
             calls.connection.post(event, is_batch=True)
+            packed.puts.hand_over()
         futures = {key: by_link[link] for key, link in a_plan.wanted.items()}
         self._plan = Plan()  # not to keep what has been sent
         return futures

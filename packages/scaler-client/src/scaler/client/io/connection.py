@@ -14,7 +14,6 @@ ends are kept in `_ends` for the IO thread, because what wakes the program's wai
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -222,8 +221,9 @@ class Connection:
                 + [one.collector for one in posted if one.owner is owner]
             )
 
-    def fetch_one(self, outcomes: Outcomes, end_at: float = math.inf) -> Buffer:
-        """The bytes of a task's value. What the storage has lost is made again, which is waited for until `end_at`."""
+    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer:
+        """The bytes of a task's value. What the storage has lost is made again. NotInTime if they have not come by
+        `end_at`."""
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             return self._remaking.fetch(ObjectId(bytes(outcomes.payload)), end_at)
         return outcomes.payload

@@ -17,7 +17,8 @@ from scaler.client.core.events import GraphSubmitted, ProgramEvent
 from scaler.client.core.losses import named_objects
 from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler.client.core.remaining import nodes_again
-from scaler.client.future import NotMadeAgain, ScalerFuture, Source
+from scaler.client.future import ScalerFuture, Source
+from scaler.client.futures.fetching import NotInTime
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects
@@ -57,14 +58,14 @@ class Remaking:
         self._lock = waits.Lock()
 
     def fetch(self, object_id: ObjectId, end_at: float) -> Buffer:
-        """Its bytes, from the storage, or after another run of the task that has made it."""
-        storage = self._connection.storage
+        """Its bytes, from the storage, or after another run of the task that has made it. NotInTime if they have not
+        come by `end_at`."""
         call = None
         for _ in range(MOST_RUNS):
             try:
-                return storage.get(object_id)
+                return self._get(object_id, end_at)
             except MissingObjects:
-                call = call or storage.holdings.call_of(object_id)
+                call = call or self._connection.storage.holdings.call_of(object_id)
                 if call is None:
                     raise
             outcomes = self._run_again(call, end_at)
@@ -73,14 +74,20 @@ class Remaking:
             if not any(outcomes.kinds):
                 return outcomes.payload
             object_id, call.again = ObjectId(bytes(outcomes.payload)), None
-        return storage.get(object_id)
+        return self._get(object_id, end_at)
+
+    def _get(self, object_id: ObjectId, end_at: float) -> Buffer:
+        try:
+            return self._connection.storage.get(object_id, end_at)
+        except TimeoutError as error:
+            raise NotInTime(f"{NotInTime.TEXT}: {error}") from None
 
     def _run_again(self, call: FinishedCall, end_at: float) -> Outcomes:
         again = self._begin(call, end_at)
         try:
             return again.outcomes(end_at)
         except concurrent.futures.TimeoutError as error:
-            raise NotMadeAgain(f"the value was lost, and its task runs again: {error}") from None
+            raise NotInTime(f"the value was lost, and its task runs again: {error}") from None
 
     def _begin(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
         """This one, and others whose loss is known."""

@@ -16,10 +16,11 @@ from scaler.client.io.background import Background
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.holdings import Holdings, Keepsake
+from scaler.client.objects.puts import Puts
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
 from scaler_protocol import codes, waits
 from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
-from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_object_id
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import NO_OWNER, ObjectClient, Owner, PendingGet, PendingPut
@@ -100,6 +101,7 @@ class Storage:
         #: what is stored by content: functions and serializers
         self.functions = StoredFunctions(partial(self._put, is_essential=True), garbage)
         self.holdings = Holdings()
+        self._garbage = garbage
         #: to be released; when there is any, a job for that is waiting
         self._unneeded: list[ObjectId] = []
         #: names under which we may still own what we hold: of sessions since the last Welcome, and of those before
@@ -124,28 +126,30 @@ class Storage:
         if old is not None:
             self._background.run(old.close)
 
-    def put(self, pieces: Sequence[Buffer]) -> ObjectId:
-        object_id = new_object_id()
-        self._put(object_id, pieces)
-        return object_id
+    def puts(self) -> Puts:
+        """For what one call has to store."""
+        return Puts(self.start_put, self._garbage)
 
-    def start_put(self, pieces: Sequence[Buffer]) -> StartedPut:
-        """The same, without waiting until it is there."""
-        return self._start_put(new_object_id(), pieces)
+    def start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> StartedPut:
+        return self._start_put(object_id, pieces)
 
     def is_lost(self, object_id: Buffer) -> bool:
         """It was stored in our name, and is there no more."""
         return self.holdings.is_lost(ObjectId(bytes(object_id)))
 
-    def get(self, object_id: ObjectId) -> Buffer:
-        """By our present name, or by one before: what we had then may not have passed to us yet."""
+    def get(self, object_id: ObjectId, end_at: float) -> Buffer:
+        """By our present name, or by one before: what we had then may not have passed to us yet. TimeoutError if it has
+        not come by `end_at`."""
         names = [owner for owner in self._names() if owner.grant] or [NO_OWNER]
         for owner in names[:-1]:
             try:
-                return _translated(lambda owner=owner: self._connected().get(object_id, owner=owner))  # type: ignore[misc]
+                return self._got(object_id, owner, end_at)
             except MissingObjects:
                 continue
-        return _translated(lambda: self._connected().get(object_id, owner=names[-1]))
+        return self._got(object_id, names[-1], end_at)
+
+    def _got(self, object_id: ObjectId, owner: Owner, end_at: float) -> Buffer:
+        return _translated(lambda: self._connected().get(object_id, owner=owner, end_at=end_at))
 
     def present_owner(self) -> Owner:
         """Our name, when the scheduler has welcomed it, with its grant."""

@@ -18,7 +18,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.io.connection import Connection
 from scaler.client.object_reference import CLEARED, FOREIGN, Handle, ObjectReference, StoredObject, new_reference
 from scaler.client.objects.functions import StoredFunction
-from scaler.client.objects.storage import StartedPut
+from scaler.client.objects.puts import Puts
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.along import Along
 from scaler.client.submitting.deferred import Call, Deferred
@@ -39,7 +39,6 @@ LARGE_BYTES = 64 * 1024 * 1024
 
 _CALL_INLINE_BYTES = 1024 * 1024
 """All inline parts of one call together; what goes beyond is stored, so that a batch stays below its limit."""
-
 
 _FUTURES = frozenset((ScalerFuture, concurrent.futures.Future))
 STAND_INS = frozenset((ObjectReference, *_FUTURES))
@@ -62,6 +61,8 @@ class Calls:
         #: of the references that the program still has
         self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
+        #: of the `map`s that run now: what their threads gather
+        self.maps: set[Any] = set()
         #: what the functions import that are used from now on
         self.code_set: StoredFunction | None = None
         self.pickler_lock = waits.Lock()
@@ -102,17 +103,22 @@ class Calls:
         size = sum([part.size for part in parts])
         names = () if self.serializer is None else tuple(keywords)
         header = self.header(options, names, has_code=function.has_code, code_set=function.code_set)
+        with self.connection.storage.puts() as puts:
+            if futures:
+                own = self._taken(parts, puts)
+                deferred = Deferred(self, Call(header, function, task_id, own, collector), puts, futures)
+            else:
+                submission = self._begin(Call(header, function, task_id, parts, collector), puts)
+                if pipeline is None:
+                    puts.finish()
+        # From here on the puts live as long as the call that refers to them.
         if futures:
-            own, objects = self._taken(parts)
-            Deferred(self, Call(header, function, task_id, own, collector), objects, futures).start()
-            return size
-        submission, puts = self._begin(Call(header, function, task_id, parts, collector))
-        if pipeline is not None:
+            deferred.start()
+        elif pipeline is not None:
             pipeline.add(submission, puts)
         else:
-            for put in puts:
-                put.finish()
             self.connection.post(submission)
+            puts.hand_over()
         return size
 
     def _post_inline(
@@ -138,26 +144,24 @@ class Calls:
         return sum(sizes) > _CALL_INLINE_BYTES or max(sizes, default=0) > self.connection.inline_bytes
 
     def pipeline(self) -> Pipeline:
-        connection = self.connection
-        return Pipeline(lambda ready: connection.post(*ready, is_batch=True), connection.storage.release)
+        return Pipeline(lambda ready: self.connection.post(*ready, is_batch=True))
 
-    def submission(self, call: Call) -> Submission:
+    def submission(self, call: Call, puts: Puts) -> Submission:
         """One task of these parts. Those that are too large to ride along are stored first."""
         self._check(call.parts)
-        submission, puts = self._begin(call)
-        for put in puts:
-            put.finish()
+        submission = self._begin(call, puts)
+        puts.finish()
         return submission
 
-    def _begin(self, call: Call) -> tuple[Submission, list[StartedPut]]:
-        """The submission, and what has to be stored before it may leave."""
+    def _begin(self, call: Call, puts: Puts) -> Submission:
+        """May leave when the puts are finished."""
         header, function, task_id, parts, collector = call
-        kept = [one for part in parts for one in part.kept]
         if not header.code_tag and any(part.has_code for part in parts):
             header = replace(header, code_tag=CODE_TAG)
-        parts, puts = self._store_large(parts)
+        parts = self._store_large(parts, puts)
+        kept = [one for part in parts for one in part.kept]
         is_plain = len(parts) == 1 and parts[0].kind == codes.KIND_INLINE
-        submission = Submission(
+        return Submission(
             header=header,
             function=function.object_id,
             ids=(task_id,),
@@ -167,10 +171,9 @@ class Calls:
             owner=self.owner,
             part_counts=() if len(parts) == 1 else (len(parts),),
             part_kinds=b"" if is_plain else bytes([part.kind for part in parts]),
-            objects=tuple([put.object_id for put in puts]),
+            objects=tuple(puts.ids),
             kept=(function, *kept),
         )
-        return submission, puts
 
     def _packed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Part:
         try:
@@ -236,33 +239,30 @@ class Calls:
         """A value as a part of its own. Runs user code."""
         return Part.of_pieces(values.dumps(value) if self.serializer is None else [self.serializer.serialize(value)])
 
-    def _taken(self, parts: list[Part]) -> tuple[list[Part], tuple[ObjectId, ...]]:
-        """The same parts, and what was stored of them, for a call that leaves later. The program may change what is in
-        its buffers meanwhile: this call has what they were."""
-        stored, puts = self._store_large(parts)
-        for put in puts:
-            put.finish()
-        taken = [part._replace(pieces=(bytes(values.join(part.pieces)),)) for part in stored]
-        return taken, tuple([put.object_id for put in puts])
+    def _taken(self, parts: list[Part], puts: Puts) -> list[Part]:
+        """The same parts for a call that leaves later. The program may change what is in its buffers meanwhile: this
+        call has what they were."""
+        stored = self._store_large(parts, puts)
+        puts.finish()
+        return [part._replace(pieces=(bytes(values.join(part.pieces)),)) for part in stored]
 
-    def _store_large(self, parts: Sequence[Part]) -> tuple[Sequence[Part], list[StartedPut]]:
-        puts: list[StartedPut] = []
+    def _store_large(self, parts: Sequence[Part], puts: Puts) -> Sequence[Part]:
+        """A part that is stored refers to its `Puts`: an interrupt of the post releases nothing that a task takes."""
         limit = self.connection.inline_bytes
         if len(parts) == 1 and parts[0].size <= limit:
-            return parts, puts
+            return parts
         kept: list[Part] = []
         inline_bytes = 0
         for part in parts:
             if part.kind != codes.KIND_INLINE:
                 kept.append(part)
             elif part.size > limit or inline_bytes + part.size > _CALL_INLINE_BYTES:
-                puts.append(self.connection.storage.start_put(part.pieces))
-                stored = Part.of_id(puts[-1].object_id, codes.KIND_OBJECT)
-                kept.append(stored._replace(has_code=part.has_code, kept=part.kept))
+                stored = Part.of_id(puts.start(part.pieces), codes.KIND_OBJECT)
+                kept.append(stored._replace(has_code=part.has_code, kept=(*part.kept, puts)))
             else:
                 inline_bytes += part.size
                 kept.append(part)
-        return kept, puts
+        return kept
 
     # ------------------------------------------------------------ functions
 
@@ -415,8 +415,11 @@ class Calls:
             pieces = [self.serializer.serialize(value)] if self.serializer is not None else values.dumps(value)
         except Exception as error:
             raise TypeError(f"the object of type {type(value).__name__} cannot be serialized: {error}") from error
-        object_id = self.connection.storage.put(pieces)
-        stored = StoredObject(object_id, self._discard, has_code=values.has_code(pieces))
+        with self.connection.storage.puts() as puts:
+            object_id = puts.start(pieces)
+            puts.finish()
+            stored = StoredObject(object_id, self._discard, has_code=values.has_code(pieces))
+            puts.hand_over()
         label = name.encode() if isinstance(name, str) else name
         reference = new_reference(label, values.size_of(pieces), stored, self.owner)
         with self._lock:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -29,6 +31,8 @@ _LEFT_OUT_ENDS = (".pyc", ".pyo")
 _ARCHIVES = (".zip", ".whl")
 _LOCK_SECONDS = 120.0
 _NOT_ON_WORKERS = ("-r", "--requirement", "-c", "--constraint", "-e", "--editable")
+#: A path, also as Windows writes it, or the address of a file.
+_LOCAL = re.compile(r"[./~]|[A-Za-z]:[\\/]|\\\\|(?:\S+\s*@\s*)?file:", re.IGNORECASE)
 
 
 def code_set_of(code: CodeSource | Iterable[CodeSource] | None, requirements: Requirements | None) -> bytes:
@@ -169,18 +173,28 @@ def requirements_of(requirements: Requirements | None) -> str:
                 f"requirements= is {os.fspath(path)!r}, which is no file: name a requirements file or a uv.lock, or "
                 "give the packages as a list"
             )
-        text = _exported(path) if path.name == "uv.lock" else path.read_text(encoding="utf-8")
+        text = _exported(path) if path.name == "uv.lock" else _text_of(path)
     else:
         text = "\n".join(requirements)
     lines = [line.rstrip() for line in text.splitlines()]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     for line in lines:
-        if line.lstrip().partition(" ")[0].partition("=")[0] in _NOT_ON_WORKERS or line.lstrip().startswith((".", "/")):
+        if line.split()[0].partition("=")[0] in _NOT_ON_WORKERS or _LOCAL.match(line.lstrip()):
             raise ValueError(
                 f"the requirement {line.strip()!r} is of this machine, and workers do not have it: write out what it "
                 "names, and send your own packages by code="
             )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _text_of(file: Path) -> str:
+    """Of a requirements file: UTF-8, or what Windows' editors and shells write, which says its encoding in front."""
+    content = file.read_bytes()
+    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        raise ValueError(f"{os.fspath(file)!r} is no text in UTF-8: save it in that encoding") from None
 
 
 def _exported(lock: Path) -> str:
@@ -191,7 +205,13 @@ def _exported(lock: Path) -> str:
     command = [uv, "export", "--frozen", "--no-dev", "--no-emit-project", "--format", "requirements-txt"]
     try:
         done = subprocess.run(
-            command, cwd=lock.parent, capture_output=True, text=True, timeout=_LOCK_SECONDS, stdin=subprocess.DEVNULL
+            command,
+            cwd=lock.parent,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_LOCK_SECONDS,
+            stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"{lock} cannot be read: uv took longer than {_LOCK_SECONDS:g} s") from None

@@ -27,9 +27,10 @@ from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
 from scaler.client.io.connection import Connection
 from scaler.client.objects.functions import StoredFunction
+from scaler.client.objects.puts import Puts
 from scaler.client.submitting.parts import Part
 from scaler_protocol import codes, values, waits
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
 
@@ -63,7 +64,7 @@ class Sender(Protocol):
 
     def has_to_store(self, parts: Sequence[Part]) -> bool: ...
 
-    def submission(self, call: Call) -> Submission: ...
+    def submission(self, call: Call, puts: Puts) -> Submission: ...
 
 
 class Deferred:
@@ -73,7 +74,7 @@ class Deferred:
         self,
         calls: Sender,
         call: Call,
-        objects: tuple[ObjectId, ...],
+        puts: Puts,
         futures: dict[int, concurrent.futures.Future[Any]],
     ) -> None:
         self.collector = call.collector
@@ -85,7 +86,7 @@ class Deferred:
         #: of the call; the values of the futures are put in their places
         self._parts = list(call.parts)
         #: stored for this call alone
-        self._objects = objects
+        self._puts = puts
         #: by position among the parts; kept until the task has ended, and with them what they lend
         self._futures = futures
         #: how many have yet to come, and one for `start` itself
@@ -100,10 +101,14 @@ class Deferred:
         return self._missing
 
     def start(self) -> None:
-        self._calls.connection.deferred[self._task_id] = self
-        for position, future in list(self._futures.items()):
-            self._await(position, future)
-        self._one_less()
+        try:
+            self._calls.connection.deferred[self._task_id] = self
+            for position, future in list(self._futures.items()):
+                self._await(position, future)
+            self._one_less()
+        except BaseException:
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         """When its task is with the core already, that will end it."""
@@ -177,25 +182,24 @@ class Deferred:
         if call is None:
             return  # it has ended meanwhile
         try:
-            stored = self._calls.submission(call._replace(parts=self._parts, collector=self))
+            submission = self._calls.submission(call._replace(parts=self._parts, collector=self), self._puts)
         except Exception as error:  # noqa: BLE001 the storage may fail in many ways
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return
         with self._lock:
             if not self._is_settled:
                 self._is_settled = True
-                submission = stored._replace(objects=self._objects + stored.objects)
                 self._calls.connection.post(submission)
+                self._puts.hand_over()
                 return
-        self._calls.connection.garbage.add(stored.objects)  # canceled while they were stored
+        self._puts.release()  # canceled while they were stored
 
     def _end(self, outcomes: Outcomes) -> None:
         with self._lock:
             if self._is_settled:
                 return
             self._is_settled = True
-        if self._objects:
-            self._calls.connection.garbage.add(self._objects)
+        self._puts.release()
         _one_after_another(lambda: self.complete(outcomes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import sys
 import time
 import warnings
@@ -13,15 +14,16 @@ from typing import Any
 
 from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
-from scaler.client.core.events import CancelRequested, Unneeded
+from scaler.client.core.events import Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.waiting import yielding
+from scaler.client.io import dropping
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.client.submitting.signatures import check_call, fits
-from scaler_protocol import codes, values
+from scaler_protocol import codes, values, waits
 from scaler_protocol.ids import TaskId
 from scaler_protocol.waits import Event
 
@@ -54,6 +56,8 @@ class Gathering:
         self._arrived: deque[Outcomes] = deque()
         self._has_arrived = Event()
         self._is_over = False
+        #: held by the thread that gathers, for as long as its `map` runs
+        self.running = waits.RLock()
 
     # ------------------------------------------------------------ the IO thread
 
@@ -98,7 +102,7 @@ class Gathering:
             self.calls.connection.hasten()
             yielding(lambda: self._wait(end_at))
         while self._arrived:
-            self._place(self._arrived.popleft())
+            self._place(self._arrived.popleft(), math.inf if end_at is None else end_at)
 
     def abandon(self) -> None:
         """Cancel what has not ended. A thread that waits for it meanwhile waits no more."""
@@ -108,13 +112,16 @@ class Gathering:
             self.calls.connection.cancel(self.positions)
 
     def drop(self) -> None:
-        """The same, safe in a destructor, wherever it runs: takes no lock. Calls that wait for futures among their
-        arguments are not canceled."""
+        """The same, safe in a destructor, wherever it runs: takes no lock."""
         self._end()
         if self.positions:
-            driver = self.calls.connection.driver
-            driver.inbox.append(CancelRequested(tuple(self.positions)))
-            driver.watch.wake()
+            dropping.cancel(self.calls.connection, tuple(self.positions))
+
+    def wait_for_end(self) -> None:
+        """Until the `map` has returned. In the thread that gathers, such as in a signal's handler, nothing is waited
+        for."""
+        if yielding(lambda: waits.acquire(self.running, math.inf)):
+            self.running.release()
 
     def _end(self) -> None:
         self._is_over = True
@@ -133,12 +140,12 @@ class Gathering:
     def _has_to_wait(self) -> bool:
         return not (self._arrived or self._is_over)
 
-    def _place(self, outcomes: Outcomes) -> None:
+    def _place(self, outcomes: Outcomes, end_at: float) -> None:
         take = self.positions.pop
         placed = [take(task_id) for task_id in outcomes.ids]
         has_own_reader = self.calls.serializer is not None or not self.calls.connection.trusts_results
         if any(outcomes.statuses) or any(outcomes.kinds) or has_own_reader:
-            self._place_one_by_one(placed, outcomes)
+            self._place_one_by_one(placed, outcomes, end_at)
             return
         try:
             loaded = values.load_many(outcomes.payload, outcomes.sizes)
@@ -150,7 +157,7 @@ class Gathering:
         for position, value in zip(placed, loaded, strict=True):
             found[position] = value
 
-    def _place_one_by_one(self, placed: list[int], outcomes: Outcomes) -> None:
+    def _place_one_by_one(self, placed: list[int], outcomes: Outcomes, end_at: float) -> None:
         """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
         connection, deserialize = self.calls.connection, self.calls.deserialize
         failed: list[tuple[int, Outcomes]] = []
@@ -161,7 +168,7 @@ class Gathering:
                 if status != codes.STATUS_SUCCESS:
                     failed.append((position, one))
                 else:
-                    self.values[position] = deserialize(connection.fetch_one(one))
+                    self.values[position] = deserialize(connection.fetch_one(one, end_at))
         finally:
             objects = result_objects(outcomes)
             if objects:
@@ -219,7 +226,15 @@ class MapRun:
 
     def run(self, end_at: float | None, watch: Callable[[int], None] | None = None) -> list[Any]:
         """`watch` is told how many tasks have ended, whenever some have."""
-        gathering = self._gathering
+        gathering, maps = self._gathering, self._calls.maps
+        with gathering.running:
+            try:
+                maps.add(gathering)
+                return self._run(gathering, end_at, watch)
+            finally:
+                maps.discard(gathering)
+
+    def _run(self, gathering: Gathering, end_at: float | None, watch: Callable[[int], None] | None) -> list[Any]:
         try:
             has_more = True
             while has_more or gathering.positions:

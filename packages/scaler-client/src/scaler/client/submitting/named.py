@@ -50,10 +50,13 @@ class NamedCalls:
         calls = self.calls
         connection = calls.connection
         future: ScalerFuture[bytes] = ScalerFuture(connection.new_task_ids(1)[0], connection, Raw, keeper)
-        submission = calls.submission(Call(self._header(options), self._function(name), future.task_id, parts, future))
+        call = Call(self._header(options), self._function(name), future.task_id, parts, future)
+        with connection.storage.puts() as puts:
+            submission = calls.submission(call, puts)
         if not parts:
             submission = submission._replace(part_counts=(0,))
         connection.post(submission)
+        puts.hand_over()
         return future
 
     @staticmethod

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from scaler.client.core.records import Submission
-from scaler.client.objects.storage import StartedPut
-from scaler_protocol.ids import ObjectId
+from scaler.client.objects.puts import Puts
 
 LENGTH = 16
 """So many calls at most wait for their arguments to be stored. The storage answers in the order in which it was asked,
@@ -18,14 +17,11 @@ class Pipeline:
     """Calls leave in order, each when its arguments are stored, while those of the next are being written. So what
     cannot be stored is still told where the call was made, and no worker ever waits for what will not come."""
 
-    def __init__(
-        self, post: Callable[[Sequence[Submission]], None], release: Callable[[Sequence[ObjectId]], None]
-    ) -> None:
+    def __init__(self, post: Callable[[Sequence[Submission]], None]) -> None:
         self._post = post
-        self._release = release
-        self._waiting: deque[tuple[Submission, Sequence[StartedPut]]] = deque()
+        self._waiting: deque[tuple[Submission, Puts]] = deque()
 
-    def add(self, submission: Submission, puts: Sequence[StartedPut]) -> None:
+    def add(self, submission: Submission, puts: Puts) -> None:
         self._waiting.append((submission, puts))
         self._post_first(len(self._waiting) - LENGTH)
 
@@ -36,16 +32,17 @@ class Pipeline:
     def abandon(self) -> None:
         """What waits will not be called."""
         while self._waiting:
-            self._release(self._waiting.popleft()[0].objects)
+            self._waiting.popleft()[1].release()
 
     def _post_first(self, count: int) -> None:
         """At least so many, and all behind them that need not be waited for: together."""
-        ready: list[Submission] = []
+        ready: list[tuple[Submission, Puts]] = []
         try:
-            while self._waiting and (count > len(ready) or all(put.is_done for put in self._waiting[0][1])):
-                for put in self._waiting[0][1]:
-                    put.finish()
-                ready.append(self._waiting.popleft()[0])
+            while self._waiting and (count > len(ready) or self._waiting[0][1].is_done):
+                self._waiting[0][1].finish()
+                ready.append(self._waiting.popleft())
         finally:
             if ready:
-                self._post(ready)
+                self._post([submission for submission, _ in ready])
+                for _, puts in ready:
+                    puts.hand_over()

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from scaler.client.core.records import Outcomes
+from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering, MapRun
 from scaler.client.submitting.options import whole
+from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol.ids import TaskId
+from scaler_protocol.waits import Event
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -103,6 +107,28 @@ class Streaming(Gathering):
     def __init__(self, calls: Calls, places: Places) -> None:
         super().__init__(calls)
         self.values = places
+        #: its client is leaving: what is in flight is still waited for
+        self.is_leaving = False
+        self._has_come = Event()
+
+    def complete(self, outcomes: Outcomes) -> None:
+        super().complete(outcomes)
+        self._has_come.set()
+
+    def expect(self, ids: Sequence[TaskId]) -> None:
+        if self.is_leaving or self.calls.connection.is_closed:
+            raise ClientQuitException("this client is disconnected: no further item of its imap is sent")
+        super().expect(ids)
+
+    def wait_for_end(self) -> None:
+        """Until what is in flight has ended, from now on without further items: the thread that takes the results may
+        be the one that waits here."""
+        self.is_leaving = True
+        while True:
+            self._has_come.clear()
+            if self not in self.calls.connection.pending_collectors(self.calls.owner):
+                return
+            yielding(self._has_come.wait)
 
     def _make_places(self, count: int) -> None:
         """Each is made by the value that comes."""
@@ -150,8 +176,16 @@ class Results(InALoop[T]):
     this object."""
 
     def __init__(
-        self, make_run: Callable[[Streaming], MapRun], calls: Calls, end_at: float | None, *, is_ordered: bool
+        self,
+        make_run: Callable[[Streaming], MapRun],
+        calls: Calls,
+        end_at: float | None,
+        *,
+        is_ordered: bool,
+        keeper: object,
     ) -> None:
+        #: the client, which would close a connection that no object of the program uses any more
+        self._keeper = keeper
         self._gathering = Streaming(calls, InOrder() if is_ordered else AsTheyCome())
         self._end_at = end_at
         self._is_closed = False
@@ -190,8 +224,9 @@ class Results(InALoop[T]):
         return found
 
     def _send(self) -> bool:
-        """One batch, if there is room for it."""
-        if not self._has_more or not self._run.has_room():
+        """One batch, if there is room for it. When the client is leaving, first what is in flight is taken."""
+        gathering = self._gathering
+        if not self._has_more or not self._run.has_room() or (gathering.is_leaving and gathering.held_count):
             return False
         self._has_more = self._run.send_batch()
         return self._has_more

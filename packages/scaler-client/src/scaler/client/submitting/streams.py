@@ -11,15 +11,14 @@ stream at any moment, and only when the task has ended is nothing stored any mor
 
 from __future__ import annotations
 
-import _thread
 import os
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from scaler.client.core.events import CancelRequested
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.waiting import yielding
+from scaler.client.io import dropping
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions, whole
 from scaler.client.submitting.signatures import check_call
@@ -117,14 +116,10 @@ class _Open:
     def drop(self) -> None:
         """The same, safe in a destructor, wherever it runs: takes no lock."""
         self.is_closed = True
-        connection = self.connection
         if self.has_ended:
-            _thread.start_new_thread(self.clear, ())
-        elif self.task_id in connection.deferred:
-            _thread.start_new_thread(connection.cancel, ((self.task_id,),))
+            dropping.run_apart(self.clear)
         else:
-            connection.driver.inbox.append(CancelRequested((self.task_id,)))
-        connection.driver.watch.wake()
+            dropping.cancel(self.connection, (self.task_id,))
 
     def name_owner(self) -> None:
         """Under which our values are stored now."""

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         retries: int
         timeout: float | None
         reserialize: bool
+        lost_processors_limit: int | None
 
 
 class Submitting(concurrent.futures.Executor):
@@ -149,6 +150,7 @@ class Submitting(concurrent.futures.Executor):
         priority: int = 0,
         retries: int = 0,
         timeout: float | None = None,
+        lost_processors_limit: int | None = None,
     ) -> ScalerFuture[bytes]:
         """Run a function that workers know by its name, in whatever language they are. Its arguments are bytes, and so
         is its result. Python's workers are told which functions these are by `scaler_cluster --functions`.
@@ -160,7 +162,8 @@ class Submitting(concurrent.futures.Executor):
             from scaler.client.submitting.named import NamedCalls  # few programs call by name
 
             self._named = NamedCalls(calls)
-        return self._named.submit(name, args, options_of(capabilities, priority, retries, timeout), keeper=self)
+        options = options_of(capabilities, priority, retries, timeout, lost_processors_limit)
+        return self._named.submit(name, args, options, keeper=self)
 
     def _submit(
         self,
@@ -193,6 +196,7 @@ class Submitting(concurrent.futures.Executor):
         reserialize: bool = False,
         progress: bool | str = False,
         buffersize: int | None = None,
+        lost_processors_limit: int | None = None,
     ) -> list[T]:
         """The results of `fn` over the iterables, in order, when all are there.
 
@@ -201,7 +205,7 @@ class Submitting(concurrent.futures.Executor):
         executors have them, and have no effect.
         `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
         """
-        options = options_of(capabilities, priority, retries, None)
+        options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, unpacked(fn, iterables), options, is_changed=reserialize)
         with of_map(progress, iterables) as watch:
@@ -217,9 +221,10 @@ class Submitting(concurrent.futures.Executor):
         timeout: float | None = None,
         reserialize: bool = False,
         progress: bool | str = False,
+        lost_processors_limit: int | None = None,
     ) -> list[T]:
         """As `map`, over tuples of arguments."""
-        options = options_of(capabilities, priority, retries, None)
+        options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
         with of_map(progress, (iterable,)) as watch:
@@ -236,6 +241,7 @@ class Submitting(concurrent.futures.Executor):
         retries: int = 0,
         timeout: float | None = None,
         reserialize: bool = False,
+        lost_processors_limit: int | None = None,
     ) -> Results[T]:
         """As `map`, result by result: in the order of the items, or with `ordered=False` as they come.
 
@@ -248,10 +254,11 @@ class Submitting(concurrent.futures.Executor):
         """
         from scaler.client.submitting.streaming import Results, window_of  # few programs stream
 
-        options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
+        options = options_of(capabilities, priority, retries, None, lost_processors_limit)
+        end_at = end_of(timeout)
         calls, items, most = self._ready(), unpacked(fn, iterables), window_of(window)
         run = partial(MapRun, calls, fn, items, options, is_changed=reserialize, window=most)
-        return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered)
+        return Results(lambda gathering: run(gathering=gathering), calls, end_at, is_ordered=ordered, keeper=self)
 
     @overload
     def stream(self, fn: Callable[P, Iterable[T]], /, *args: P.args, **kwargs: P.kwargs) -> ScalerStream[T]: ...
@@ -331,13 +338,15 @@ class Submitting(concurrent.futures.Executor):
         retries: int = 0,
         timeout: float | None = None,
         reserialize: bool = False,
+        lost_processors_limit: int | None = None,
     ) -> Any:
         """The values of these nodes of a graph, or their futures when `block` is False.
 
         Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
         For a single key, its value. `timeout` bounds the wait for all; the other keywords apply to every node.
         """
-        options, end_at = options_of(capabilities, priority, retries, None), end_of(timeout)
+        options = options_of(capabilities, priority, retries, None, lost_processors_limit)
+        end_at = end_of(timeout)
         if timeout is not None and not block:
             raise ValueError("timeout bounds the wait of get(): with block=False give it to the futures' result()")
         run = GraphRun(self._ready(), graph, keys, options, is_changed=reserialize, keeper=self)

@@ -2,6 +2,7 @@
 import { addComparison } from "./compare.js";
 import { Control } from "./control.js";
 import { Errors } from "./errors.js";
+import { taskName } from "./format.js";
 import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
 import { Profile } from "./profile.js";
@@ -172,6 +173,7 @@ function soon() {
     else if (current === "work") functions.show();
     else if (current === "events") errors.showEvents();
     else views.show(current);
+    task.refresh();
   });
 }
 
@@ -212,7 +214,7 @@ async function ask() {
     const response = await fetch(`explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
     const told = response.ok ? await response.json() : { text: await response.text() };
     const ofUser = told.user ? ` of ${told.user}` : "";
-    answer.textContent = told.task ? `${told.function || "task"} ${told.task}${ofUser}: ${told.text}` : told.text;
+    answer.textContent = told.task ? `${told.function || "task"} ${taskName(told.task)}${ofUser}: ${told.text}` : told.text;
   } catch {
     answer.textContent = "scaler_ui does not answer";
   }

@@ -2,8 +2,11 @@
 import { bytes, clock, count, plural, seconds, taskName } from "./format.js";
 import { Table, matches, words } from "./table.js";
 
+const NOT_WELL = ["failed", "worker_lost", "refused"];
 const FAILURES_KEPT = 2000, EVENTS_KEPT = 1000;
-const BAD = new Set(["worker_lost", "storage_lost", "storage_trouble", "manager_trouble", "client_lost", "limit_reached"]);
+const BAD = new Set([
+  "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
+]);
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
@@ -59,7 +62,7 @@ export class Errors {
     const loading = this.page.stream.isLoading ? "loading…" : "no task has failed, as far as the scheduler remembers";
     this.groups.empty = loading;
     this.groups.show(groups);
-    const failed = this.page.status.tasks?.failed ?? 0;
+    const failed = NOT_WELL.reduce((sum, state) => sum + (this.page.status.tasks?.[state] ?? 0), 0);
     const most = found.length >= FAILURES_KEPT ? "the last " : "";
     at("error-count").textContent = found.length
       ? `${plural(groups.length, "kind")} of error in ${most}${plural(found.length, "task")}; ` +

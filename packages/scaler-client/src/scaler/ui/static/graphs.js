@@ -196,7 +196,7 @@ class Picture {
   head() {
     const { graph, way } = this;
     const { nodes } = graph;
-    const listed = nodes.length < graph.tasks ? ` The first ${count(nodes.length)} are drawn.` : "";
+    const listed = this.isCut ? ` The first ${count(nodes.length)} are drawn.` : "";
     const tasks = plural(graph.tasks, "task");
     const unfinished = ending(graph)
       || (graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} succeeded`);
@@ -207,11 +207,15 @@ class Picture {
     const names = [...new Set(way.path.map((one) => nodes[one][NAME]))];
     const through = names.length > 6 ? [...names.slice(0, 3), "…", ...names.slice(-2)] : names;
     write(this.path, way.path.length < 2 ? ""
-      : `Longest way: ${plural(way.path.length, "task")}${total}, through ${through.join(" → ")}. ` +
-        "More workers do not make it shorter.");
+      : `Longest way${this.ofDrawn}: ${plural(way.path.length, "task")}${total}, through ${through.join(" → ")}. ` +
+        (this.isCut ? "That of the whole graph may be longer." : "More workers do not make it shorter."));
     this.frame.setAttribute("aria-label",
       `${this.title.textContent} Arrow keys go through the boxes, Enter opens a group, plus and minus zoom.`);
   }
+
+  // A scheduler describes the first tasks of a large graph only: what they tell holds for them.
+  get isCut() { return this.graph.nodes.length < this.graph.tasks; }
+  get ofDrawn() { return this.isCut ? " of the tasks drawn" : ""; }
 
   nameOf(box) {
     const node = this.graph.nodes[box.members[0]];
@@ -242,7 +246,7 @@ class Picture {
   timing(box) {
     if (!this.isTimed || this.way.path.length < 2) return "";
     const slack = box.members.reduce((least, one) => Math.min(least, this.way.slack[one]), Infinity);
-    return slack > 1e-9 * this.way.length ? `; ${seconds(slack)} of slack` : "; on the longest way";
+    return slack > 1e-9 * this.way.length ? `; ${seconds(slack)} of slack${this.ofDrawn}` : `; on the longest way${this.ofDrawn}`;
   }
 
   countText(box) {

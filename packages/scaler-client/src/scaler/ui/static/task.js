@@ -12,6 +12,7 @@ export class TaskPage {
     this.page = page;
     this.graphs = graphs;
     this.box = at("task-page");
+    this.asked = 0;
     at("task-close").addEventListener("click", () => this.box.close());
     at("task-stack-ask").addEventListener("click", () => this.stack(this.task));
     at("task-cancel").addEventListener("click", () => control.task(this.task, taskName(this.task)));
@@ -20,14 +21,25 @@ export class TaskPage {
 
   open(task) {
     this.task = task;
+    this.isGone = false;  // the scheduler does not hold it any more
     at("task-title").textContent = `Task ${taskName(task)}`;
     at("task-id").textContent = task;
     showStack("", "");
-    this.show();
+    at("task-explanation").textContent = "…";
+    this.state = this.show();
     if (!this.box.open) this.box.showModal();
     this.explain(task);
   }
 
+  // There is news. The scheduler is asked again only when the task has come to another state.
+  refresh() {
+    if (!this.box.open) return;
+    const before = this.state;
+    this.state = this.show();
+    if (this.state !== before) this.explain(this.task);
+  }
+
+  // All but what the scheduler answers; returns the state of the task. Elements stay, so that focus and selection do.
   show() {
     const { task } = this;
     const run = this.page.stream.runs.findLast((one) => one[0] === task);
@@ -48,38 +60,46 @@ export class TaskPage {
       ["Arguments", failure ? bytes(failure.arguments) : ""],
     ]);
     this.showError(failure);
-    this.list("task-attempts", "Earlier attempts", (failure?.accounts ?? []).map((one) => element("li", one)));
-    this.list("task-needs", "Needs", (graph?.needs ?? []).map((one) => this.link(one)));
-    this.list("task-followers", "Needed by", (graph?.followers ?? []).map((one) => this.link(one)));
-    this.list("task-parent", "Submitted by", failure?.parent ? [this.link({ task: failure.parent })] : []);
+    this.list("task-attempts", "Earlier attempts", (failure?.accounts ?? []).map((text) => ({ text })));
+    this.list("task-needs", "Needs", graph?.needs ?? []);
+    this.list("task-followers", "Needed by", graph?.followers ?? []);
+    this.list("task-parent", "Submitted by", failure?.parent ? [{ task: failure.parent }] : []);
     at("task-unknown").hidden = Boolean(status);
-    at("task-stack-ask").hidden = !place;
-    at("task-cancel").hidden = Boolean(run || failure);  // it has ended
+    hide(at("task-stack-ask"), !place);
+    hide(at("task-cancel"), Boolean(run || failure || this.isGone));  // it has ended
+    return status;
   }
 
   showError(failure) {
     at("task-error").hidden = !failure;
     if (!failure) return;
-    at("task-error-line").textContent = [failure.type || failure.status, failure.line].filter(Boolean).join(": ");
-    at("task-traceback").textContent = failure.text
-      || "The traceback is shown where the scheduler was started with --monitor-texts. The client that submitted the task has it.";
+    write(at("task-error-line"), [failure.type || failure.status, failure.line].filter(Boolean).join(": "));
+    write(at("task-traceback"), failure.text
+      || "The traceback is shown where the scheduler was started with --monitor-texts. The client that submitted the task has it.");
     at("task-traceback").className = failure.text ? "log" : "note";
   }
 
+  // `items`: texts, or tasks that open.
   list(id, title, items) {
     const place = at(id);
-    const more = items.length > RELATIVES_SHOWN ? [element("li", `and ${items.length - RELATIVES_SHOWN} more`)] : [];
+    const shown = items.slice(0, RELATIVES_SHOWN);
+    if (items.length > shown.length) shown.push({ text: `and ${items.length - shown.length} more` });
     place.hidden = !items.length;
+    if (place.dataset.tasks === JSON.stringify(shown.map((one) => one.task))) {
+      shown.forEach((one, index) => write(place.querySelectorAll("li > *")[index], wordsOf(one)));
+      return;
+    }
+    place.dataset.tasks = JSON.stringify(shown.map((one) => one.task));
     const own = element("ul");
-    own.append(...items.slice(0, RELATIVES_SHOWN), ...more);
+    own.append(...shown.map((one) => this.item(one)));
     place.replaceChildren(element("h3", title), own);
   }
 
-  link({ task, name, state }) {
+  item(one) {
     const item = element("li");
-    const button = element("button", [name, taskName(task), state].filter(Boolean).join(", "), { type: "button", class: "link" });
-    button.addEventListener("click", () => this.open(task));
-    item.append(button);
+    const inner = one.task ? element("button", wordsOf(one), { type: "button", class: "link" }) : element("span", wordsOf(one));
+    if (one.task) inner.addEventListener("click", () => this.open(one.task));
+    item.append(inner);
     return item;
   }
 
@@ -105,17 +125,19 @@ export class TaskPage {
   }
 
   async explain(task) {
-    const place = at("task-explanation");
     if (document.body.classList.contains("report")) return;  // no scheduler answers there
-    place.textContent = "…";
-    let answer;
+    const number = ++this.asked;
+    let told;
     try {
       const response = await fetch(`explain?task=${encodeURIComponent(task)}`);
-      answer = response.ok ? (await response.json()).text : await response.text();
+      told = response.ok ? await response.json() : { text: await response.text() };
     } catch {
-      answer = "scaler_ui does not answer";
+      told = { text: "scaler_ui does not answer" };
     }
-    if (this.task === task) place.textContent = answer;
+    if (this.asked !== number) return;  // of another task, or of a moment before
+    write(at("task-explanation"), told.text);
+    this.isGone = Boolean(told.task) && !told.state;
+    this.refresh();
   }
 
   // Where a running task is in its code at this moment.
@@ -151,9 +173,31 @@ function ran(run, failure, place) {
 }
 
 function rows(place, pairs) {
-  place.replaceChildren(...pairs.filter(([, value]) => value !== undefined && value !== "" && value !== 0).map(([name, value, tip]) => {
-    const box = element("div");
-    box.append(element("dt", name), element("dd", String(value), tip ? { title: tip } : {}));
-    return box;
-  }));
+  const known = pairs.filter(([, value]) => value !== undefined && value !== "" && value !== 0);
+  const names = known.map(([name]) => name).join();
+  if (place.dataset.names !== names) {
+    place.dataset.names = names;
+    place.replaceChildren(...known.map(([name]) => {
+      const box = element("div");
+      box.append(element("dt", name), element("dd"));
+      return box;
+    }));
+  }
+  known.forEach(([, value, tip], index) => {
+    const cell = place.children[index].lastChild;
+    write(cell, String(value));
+    cell.title = tip ?? "";
+  });
+}
+
+const wordsOf = ({ text, task, name, state }) => text ?? [name, taskName(task), state].filter(Boolean).join(", ");
+
+function write(place, text) {
+  if (place.textContent !== text) place.textContent = text;
+}
+
+// The focus is never on a button that is not there.
+function hide(button, isHidden) {
+  if (isHidden && document.activeElement === button) at("task-close").focus();
+  button.hidden = isHidden;
 }

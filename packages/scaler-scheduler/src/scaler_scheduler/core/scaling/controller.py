@@ -65,6 +65,7 @@ class Scaler:
             self._tables.act(Disconnect(peer_id, BAD_IDENTITY, why))
         elif len(self.managers) >= MANAGERS_MAX:
             text = f"{MANAGERS_MAX} worker managers are connected, as many as may be: stop one of them (LIM-11)"
+            self._tables.events.note_limit("managers", text)
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
             self.managers[peer_id] = made
@@ -88,6 +89,7 @@ class Scaler:
         others = sum(other.unit_count for other in self.managers.values() if other is not manager)
         if others + len(status.units) > ALL_UNITS_MAX:
             text = f"managers list more than {ALL_UNITS_MAX} units together: let each have more workers (LIM-11)"
+            self._tables.events.note_limit("units", text)
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
             return
         before = manager.status.trouble if manager.status is not None else ""

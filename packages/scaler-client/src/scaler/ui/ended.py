@@ -1,0 +1,51 @@
+"""How a task ended, in one sentence, as far as it was told: the scheduler explains only tasks that have not ended."""
+
+from __future__ import annotations
+
+import json
+
+from scaler.ui.model import Model
+from scaler.ui.samples import TaskRun
+from scaler_protocol.errors import readable
+
+_HOW = {
+    "success": "it succeeded",
+    "failed": "it failed",
+    "canceled": "it was canceled",
+    "worker_lost": "it was lost with its workers too often",
+    "processor_died": "its process died too often",
+    "timed_out": "it was stopped",
+    "refused": "it was refused",
+}
+
+
+def ended_text(model: Model, task_id: str) -> str:
+    """Empty: nothing is known of its end. `task_id`: 32 digits."""
+    failure = model.failures.of(task_id)
+    if failure is not None:
+        error = ": ".join(filter(None, (failure["type"], failure["line"])))
+        return _sentence(failure["status"], failure["lasted"], failure["worker"], error)
+    run = _run_of(model, task_id)
+    return "" if run is None else _sentence(run.status, run.seconds, run.worker, "")
+
+
+def _sentence(status: str, seconds: float, worker: str, error: str) -> str:
+    text = _HOW.get(status, f"it ended as {status}")
+    text += f" after {_seconds(seconds)}" if seconds > 0 else ""
+    text += f" on {worker}" if worker else ""
+    return readable(f"{text}: {error}" if error else text)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
+
+
+def _run_of(model: Model, task_id: str) -> TaskRun | None:
+    """The last one. Only texts that have its digits are read: all of them would hold up every page."""
+    _, texts = model.runs.read(model.runs.first, model.runs.end, 1 << 62)
+    for text in reversed(texts):
+        if task_id.encode() in text:
+            found = [TaskRun(*run) for run in json.loads(text) if run[0] == task_id]
+            if found:
+                return found[-1]
+    return None

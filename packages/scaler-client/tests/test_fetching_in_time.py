@@ -1,0 +1,89 @@
+"""A timeout bounds the fetch of a large value too, and what was not fetched in time can be asked for again."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable
+
+import pytest
+from tests.support.fake_cluster import FakeCluster
+from tests.support.waiting import WAIT, eventually
+
+from scaler import Client
+
+LARGE = 100_000
+SHORT = 0.6
+
+
+def ended(client: Client) -> concurrent.futures.Future[bytes]:
+    """A task whose value lies in the storage."""
+    future = client.submit(bytes, LARGE)
+    concurrent.futures.wait([future], WAIT)
+    return future
+
+
+@pytest.mark.parametrize("ask", (lambda future: future.result(SHORT), lambda future: future.exception(SHORT)))
+def test_a_silent_storage(cluster: FakeCluster, client: Client, ask: Callable[[object], object]) -> None:
+    future = ended(client)
+    with cluster.silent_storage(), pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
+        ask(future)
+    assert future.result(WAIT) == bytes(LARGE), "the end of the time is no result"
+    assert future.exception(WAIT) is None
+
+
+def test_a_thread_that_waits_behind_another(cluster: FakeCluster, client: Client) -> None:
+    future = ended(client)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with cluster.silent_storage():
+            first = threads.submit(future.result)
+            eventually(lambda: cluster.is_asked, "the first thread fetches the value")
+            with pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
+                future.result(SHORT)
+            assert not first.done()
+        assert first.result(WAIT) == bytes(LARGE)
+    assert future.result(0) == bytes(LARGE)
+
+
+def test_no_time_at_all_is_enough_for_a_storage_that_answers(client: Client) -> None:
+    assert ended(client).result(0) == bytes(LARGE)
+
+
+def iterated(client: Client) -> object:
+    return list(client.imap(bytes, [LARGE] * 3, timeout=SHORT))
+
+
+@pytest.mark.parametrize(
+    "run",
+    (
+        lambda client: client.map(bytes, [LARGE] * 3, timeout=SHORT),
+        lambda client: client.starmap(bytes, [(LARGE,)] * 3, timeout=SHORT),
+        iterated,
+    ),
+    ids=("map", "starmap", "imap"),
+)
+def test_of_a_map(cluster: FakeCluster, client: Client, run: Callable[[Client], object]) -> None:
+    assert run(client) == [bytes(LARGE)] * 3
+    with cluster.silent_storage(), pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
+        run(client)
+    assert run(client) == [bytes(LARGE)] * 3
+
+
+def test_a_value_of_a_map_that_is_lost(cluster: FakeCluster, client: Client) -> None:
+    """It is made again, and that is waited for no longer than for the map."""
+
+    def lose() -> None:
+        for object_id in [one for one, content in cluster.objects.items() if len(content) > LARGE]:
+            del cluster.objects[object_id]
+        cluster.is_holding = True
+
+    client.map(bytes, [1])  # its function is stored
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with cluster.silent_storage():
+            mapped = threads.submit(client.map, bytes, [LARGE], timeout=5 * SHORT)
+            eventually(lambda: cluster.is_asked, "the value is fetched")
+            cluster.do(lose)
+        try:
+            with pytest.raises(concurrent.futures.TimeoutError, match=r"not fetched in time|its task runs again"):
+                mapped.result(WAIT)
+        finally:
+            cluster.release()

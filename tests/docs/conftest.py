@@ -1,0 +1,3 @@
+"""A browser for the tests of the site."""
+
+from tests.support.browsers import browser as browser
