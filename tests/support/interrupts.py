@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, FrameType
@@ -25,15 +25,16 @@ class Cut(KeyboardInterrupt):
 class Places:
     """Counts the places that a thread comes by, and raises at one of them."""
 
-    def __init__(self, raise_at: int | None) -> None:
+    def __init__(self, raise_at: int | None, packages: Sequence[str] = PACKAGES) -> None:
         self.count = 0
         self.has_raised = False
         self._raise_at = raise_at
+        self._packages = packages
         #: where each frame's last instruction was
         self._previous: dict[FrameType, int] = {}
 
     def begin(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        if not any(package in frame.f_code.co_filename.replace("\\", "/") for package in PACKAGES):
+        if not any(package in frame.f_code.co_filename.replace("\\", "/") for package in self._packages):
             return None
         frame.f_trace = self._step  # before the next line, which has no effect without it from Python 3.13 on
         frame.f_trace_opcodes = True
@@ -80,9 +81,9 @@ def _is_place(code: CodeType, before: int, now: int) -> bool:
 
 
 @contextmanager
-def interrupted_at(place: int | None) -> Iterator[Places]:
-    """Raises `Cut` in this thread at this place of the body; None only counts."""
-    places = Places(place)
+def interrupted_at(place: int | None, packages: Sequence[str] = PACKAGES) -> Iterator[Places]:
+    """Raises `Cut` in this thread at this place of the body, of those in these files; None only counts."""
+    places = Places(place, packages)
     before = sys.gettrace()
     # In Python 3.12 `settrace` looks whether any frame traces each instruction: one that begins to later sees none.
     sys._getframe().f_trace_opcodes = True

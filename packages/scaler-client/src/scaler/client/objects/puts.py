@@ -1,8 +1,9 @@
 """What one call has to store before it can leave.
 
 The objects belong to their `Puts` from before they are sent until the call has left. If an exception leaves the `with`,
-or the `Puts` is dropped, they are released. So an interrupt at any place, or one put of several that fails, leaves
-nothing in the storage.
+or the `Puts` is dropped, they are released. So an interrupt of the call's own code, or one put of several that fails,
+leaves nothing in the storage. An interrupt in a turn of a driver below still can: the objects then stay until this
+client leaves, because a turn that begins again repeats no release of a task that has ended, and sends a put again.
 """
 
 from __future__ import annotations
