@@ -41,6 +41,7 @@ from tests.fuzz.victims import ID_BYTES, Victim
 SERVERS = {AT_P: "scheduler", AT_STORAGE: "storage", AT_MONITOR: "scheduler"}
 _SECURITY = Path(__file__).resolve().parents[2] / "protocol" / "spec" / "17-security.md"
 _ANSWER_SECONDS = 5.0
+_WAITS = 30  #: of 0.3 s each: a busy machine takes its time
 _DAY = 86_400
 _NOBODY = 65_534
 #: what a task prints is for watchers to read, with the values in it
@@ -170,6 +171,16 @@ class Watcher(Neighbour):
                     self._attack.troubles.append(f"{self.place} was sent a {what} of the other user: {found[-1].kind}")
         return found
 
+    def wait_for(self, kind: str, count: int = 1) -> list[Message]:
+        """So many messages of a kind, or fewer if no more have come in time. The scheduler answers the questions of all
+        monitors of a user in their order, so an answer may wait for those of an earlier watcher."""
+        found: list[Message] = []
+        for _ in range(_WAITS):
+            found += [one for one in self.look(0.3) if one.kind == kind]
+            if len(found) >= count:
+                break
+        return found
+
 
 def watches(attack: Attack, victim: Victim) -> None:
     """All topics, snapshots, explanations and dumps, and every other message of a monitor, about the other user."""
@@ -187,7 +198,7 @@ def watches(attack: Attack, victim: Victim) -> None:
         for kind in [*kinds, *chance.choices(kinds, k=30)]:
             watcher.send(encode(stolen(chance, ids, kind, thief)))
         watcher.send(encode(Message("watch", {"topics": list(TOPICS)}, 0, 0)))
-        if not any(watcher.look(0.3) for _ in range(30)):  # a busy machine takes its time
+        if not any(watcher.look(0.3) for _ in range(_WAITS)):
             attack.troubles.append(f"{watcher.place} was shown nothing")
         watcher.close()
     home.close()
@@ -198,20 +209,23 @@ def orders(attack: Attack, victim: Victim) -> None:
     user, about all clients and all workers. None is done, so the other user's values stay right as well."""
     for at in (AT_MONITOR, AT_P):
         watcher = Watcher(attack, at, MONITOR, victim)
+        if not watcher.is_welcome:
+            attack.troubles.append(f"{watcher.place}: a right ticket was refused")
+            continue
         watcher.send(frames("snapshotRequest", requestId=1))
-        shown = next((one for one in watcher.look(0.5) if one.kind == "clusterStatus"), None)
+        shown = next(iter(watcher.wait_for("clusterStatus")), None)
         if shown is None:
             attack.troubles.append(f"{watcher.place} was not shown a snapshot")
             continue
-        for action, subject in (
+        given = [
             *((CODES.CONTROL_CANCEL_TASK, task_id) for task_id in victim.ids[-50:]),
             *((CODES.CONTROL_CANCEL_CLIENT, entry["peerId"]) for entry in shown["clients"]),
             *((CODES.CONTROL_DRAIN_WORKER, entry["peerId"]) for entry in shown["workers"]),
-        ):
-            watcher.send(order(action, subject))
-        outcomes = [one.body["outcome"] for one in watcher.look(0.5) if one.kind == "controlReply"]
-        if not outcomes or set(outcomes) != {CODES.CONTROL_NO_OPERATOR}:
-            attack.troubles.append(f"{watcher.place}: orders were answered with {Counter(outcomes)}")
+        ]
+        watcher.send(*(order(action, subject) for action, subject in given))
+        outcomes = Counter(one.body["outcome"] for one in watcher.wait_for("controlReply", len(given)))
+        if outcomes != {CODES.CONTROL_NO_OPERATOR: len(given)}:
+            attack.troubles.append(f"{watcher.place}: {len(given)} orders were answered with {outcomes}")
         watcher.close()
 
 

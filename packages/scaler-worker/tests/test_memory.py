@@ -22,12 +22,16 @@ ROOM = 200 * MIB
 """Between what a new processor has and the soft limit. From there to the limit itself it is 50 MiB at least."""
 
 
-def limit_bytes() -> int:
-    """Processors are forked from this process, and begin with the memory that it has."""
+def own_bytes() -> int:
     reader = MemoryReader()
     own = reader.read(os.getpid(), 1, 0.0)
     reader.close()
-    return int((own + ROOM) / recycling.SOFT_SHARE)
+    return own
+
+
+def limit_bytes() -> int:
+    """Processors are forked from this process, and begin with no more memory than it has."""
+    return int((own_bytes() + ROOM) / recycling.SOFT_SHARE)
 
 
 kept: list[bytearray] = []
@@ -42,6 +46,12 @@ def take(mebibytes: int, seconds: float = 0.0) -> int:
 
 def keep(mebibytes: int) -> int:
     kept.append(bytearray(b"x") * (mebibytes * MIB))
+    return os.getpid()
+
+
+def keep_until(wanted_bytes: int) -> int:
+    """A new processor may have less than the process that it was forked from, in which memory has come and gone."""
+    kept.append(bytearray(b"x") * (wanted_bytes - own_bytes()))
     return os.getpid()
 
 
@@ -104,8 +114,10 @@ def test_below_the_limit_nothing_happens(cluster: Any, worker: Any) -> None:
     assert cluster.run(process_id).loaded == pid, "what is free again does not count"
 
 
-def test_a_processor_that_keeps_memory_is_replaced_between_two_tasks(cluster: Any, worker: Any) -> None:
-    first = cluster.run(keep, 220).loaded
+def test_a_processor_that_keeps_memory_is_replaced_between_two_tasks(cluster: Any, start_worker: Any) -> None:
+    limit = limit_bytes()
+    start_worker(memory_bytes=limit)
+    first = cluster.run(keep_until, int(limit * recycling.SOFT_SHARE) + 20 * MIB).loaded
     assert cluster.run(process_id).loaded != first
     assert cluster.run(take, 150).loaded == 150 * MIB, "with what the one before has kept it would be too much"
 
