@@ -41,7 +41,7 @@ def _ended_tasks_are_not_presented(patch: pytest.MonkeyPatch) -> None:
 
 
 def _results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KeptEnds, "add", lambda self, message: None)
+    patch.setattr(KeptEnds, "add", lambda self, message, rows: None)
 
 
 def _there_is_one_worker(patch: pytest.MonkeyPatch) -> None:
