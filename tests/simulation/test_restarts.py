@@ -22,7 +22,7 @@ def test_seeds(first: int) -> None:
 
 def _given_nodes_are_submitted_too(patch: pytest.MonkeyPatch) -> None:
     rows_left = remaining._rows_left
-    patch.setattr(remaining, "_rows_left", lambda graph, known, given: rows_left(graph, {}, given))
+    patch.setattr(remaining, "_rows_left", lambda batches, needed, known, given: rows_left(batches, needed, {}, given))
 
 
 def _lost_objects_stay_known(patch: pytest.MonkeyPatch) -> None:
