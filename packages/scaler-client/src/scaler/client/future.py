@@ -29,6 +29,8 @@ from scaler_protocol.messages import Buffer
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
+SMALL_BYTES = 8 * 1024
+"""A result up to this is unpickled in some microseconds, unless its type makes more of it."""
 
 T = TypeVar("T")
 
@@ -290,9 +292,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return "failed" if any(self._outcomes.statuses) else "done, its result is not read yet"
 
     def __await__(self) -> Generator[Any, None, T]:
-        import asyncio  # not needed, and slow to import, for everyone else
+        from scaler.client.futures.looping import ending_of  # asyncio is slow to import, and few programs need it
 
-        return asyncio.wrap_future(self).__await__()
+        return ending_of(self).__await__()
+
+    def reads_slowly(self) -> bool:
+        """The result is not read yet, and has to be fetched from the storage, or is not small."""
+        outcomes = self._outcomes
+        return outcomes is not None and (any(outcomes.kinds) or len(outcomes.payload) > SMALL_BYTES)
 
     # ------------------------------------------------------------ what the connection tells
 
