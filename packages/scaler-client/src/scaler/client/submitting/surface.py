@@ -21,6 +21,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
 from scaler.client.submitting.signatures import check_call
+from scaler_protocol.messages import NO_TASK
 
 if TYPE_CHECKING:
     from typing import Concatenate, TypeAlias, TypedDict
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from scaler.client.submitting.named import NamedCalls
     from scaler.client.submitting.streaming import Results
     from scaler.client.submitting.streams import ScalerStream
+    from scaler_protocol.ids import TaskId
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -356,37 +358,54 @@ class Submitting(concurrent.futures.Executor):
         """Store an object once; pass the reference to any number of tasks in its place."""
         return self._ready().send_object(obj, name)
 
-    def explain(self, future: ScalerFuture[Any]) -> str:
-        """Why this task has not ended: one sentence, from the scheduler's point of view."""
-        return self._known_of(future, "explain") or self._ready().connection.questions.sentence_on(future.task_id)
+    def explain(self, future: ScalerFuture[Any] | str) -> str:
+        """Why this task has not ended: one sentence, from the scheduler's point of view.
 
-    def stack(self, future: ScalerFuture[Any]) -> TaskStack:
+        Takes a future of this client, or the id of one of its tasks as a text: the short form, such as "648752af:9", or
+        all 32 hexadecimal digits. Raises TypeError for anything else, ValueError for a text that is no id and for a
+        future of another client.
+        """
+        task_id, known = self._known_of(future, "explain")
+        return known or self._ready().connection.questions.sentence_on(task_id)
+
+    def stack(self, future: ScalerFuture[Any] | str) -> TaskStack:
         """Where a running task is in its code now: names of files and functions and lines of code, no values.
 
         Of a task that does not run, the `text` is empty and `reason` is a sentence. The question goes through the
         scheduler and the task's worker, and is answered within some seconds (SCH-93); the task itself loses about a
-        millisecond. TypeError if this is no future, ValueError if it is a future of another client.
+        millisecond. Takes what `explain` takes, and raises the same.
         """
         from scaler.client.futures.stacks import stack_of, without_stack
 
-        known = self._known_of(future, "stack")
+        task_id, known = self._known_of(future, "stack")
         if known:
-            return without_stack(known, "ended" if future.done() else "waiting")
-        return stack_of(self._ready().connection.questions.stack_of(future.task_id))
+            has_ended = isinstance(future, ScalerFuture) and future.done()
+            return without_stack(known, "ended" if has_ended else "waiting" if task_id else "")
+        return stack_of(self._ready().connection.questions.stack_of(task_id))
 
-    def _known_of(self, future: ScalerFuture[Any], asked: str) -> str:
-        """What need not be asked of the scheduler."""
-        if not isinstance(future, ScalerFuture):
-            raise TypeError(f"{asked}() takes a future of this client, got {type(future).__name__}")
-        if future.done():
-            return "it was canceled" if future.cancelled() else "it has ended: ask for its result"
+    def _known_of(self, task: ScalerFuture[Any] | str, asked: str) -> tuple[TaskId, str]:
+        """Which task it is, and a sentence if nothing more need be asked of the scheduler."""
+        if not isinstance(task, ScalerFuture | str):
+            kind = type(task).__name__
+            raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
+        if isinstance(task, ScalerFuture) and task.done():
+            return task.task_id, "it was canceled" if task.cancelled() else "it has ended: ask for its result"
         connection = self._ready().connection
-        if not future.is_of(connection, self._serializer):
+        if isinstance(task, str):
+            found = connection.questions.named(task, tuple(connection.deferred))
+            if isinstance(found, str):
+                return NO_TASK, found
+        elif not task.is_of(connection, self._serializer):
             raise ValueError("this future is of another client: ask that one")
-        deferred = connection.deferred.get(future.task_id)
-        if deferred is not None and deferred.missing_count:
-            return f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended"
-        return ""
+        else:
+            found = task.task_id
+        deferred = connection.deferred.get(found)
+        if deferred is None or not deferred.missing_count:
+            return found, ""
+        return (
+            found,
+            f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended",
+        )
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
