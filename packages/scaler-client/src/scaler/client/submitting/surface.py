@@ -3,6 +3,9 @@
 Theory of the types. A function's own signature checks the call (`ParamSpec`). Where a future or a reference stands for
 an argument, the next overloads take it apart: up to four positions each take the value, or what will bring it. What is
 by keyword is then not checked, because the type system has no words for it; the call is, when it is submitted.
+
+A map over one or two iterables tells a generic function or a lambda the type of its items. No type of items is refused,
+because the last overload takes any: the call is checked when it is submitted.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+F = TypeVar("F", bound="concurrent.futures.Future[Any]")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -61,6 +65,18 @@ if TYPE_CHECKING:
         timeout: float | None
         reserialize: bool
         lost_processors_limit: int | None
+
+    class MapOptions(GetOptions, total=False):
+        chunksize: int
+        progress: bool | str
+        buffersize: int | None
+
+    class StarmapOptions(GetOptions, total=False):
+        progress: bool | str
+
+    class ImapOptions(GetOptions, total=False):
+        ordered: bool
+        window: int | None
 
 
 class Submitting(concurrent.futures.Executor):
@@ -186,7 +202,20 @@ class Submitting(concurrent.futures.Executor):
         calls.submit(callee, arguments, kwargs, options, future.task_id, future)
         return future
 
-    def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
+    @overload  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
+    def map(self, fn: Callable[[A], T], a: Iterable[Argument[A]], /, **options: Unpack[MapOptions]) -> list[T]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, B], T],
+        a: Iterable[Argument[A]],
+        b: Iterable[Argument[B]],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+    @overload
+    def map(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> list[T]: ...
+    def map(
         self,
         fn: Callable[..., T],
         *iterables: Iterable[Any],
@@ -213,6 +242,17 @@ class Submitting(concurrent.futures.Executor):
         with of_map(progress, iterables) as watch:
             return run.run(end_at, watch)
 
+    @overload
+    def starmap(
+        self,
+        fn: Callable[[A, B], T],
+        iterable: Iterable[tuple[Argument[A], Argument[B]]],
+        **options: Unpack[StarmapOptions],
+    ) -> list[T]: ...
+    @overload
+    def starmap(
+        self, fn: Callable[..., T], iterable: Iterable[Iterable[Any]], **options: Unpack[StarmapOptions]
+    ) -> list[T]: ...
     def starmap(
         self,
         fn: Callable[..., T],
@@ -232,6 +272,19 @@ class Submitting(concurrent.futures.Executor):
         with of_map(progress, (iterable,)) as watch:
             return run.run(end_at, watch)
 
+    @overload
+    def imap(self, fn: Callable[[A], T], a: Iterable[Argument[A]], /, **options: Unpack[ImapOptions]) -> Results[T]: ...
+    @overload
+    def imap(
+        self,
+        fn: Callable[[A, B], T],
+        a: Iterable[Argument[A]],
+        b: Iterable[Argument[B]],
+        /,
+        **options: Unpack[ImapOptions],
+    ) -> Results[T]: ...
+    @overload
+    def imap(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Unpack[ImapOptions]) -> Results[T]: ...
     def imap(
         self,
         fn: Callable[..., T],
@@ -314,11 +367,10 @@ class Submitting(concurrent.futures.Executor):
         options = options._replace(lost_processors_limit=1)  # a generator is not begun a second time (CLI-27)
         return ScalerStream(self._ready(), function, args, kwargs, options, most, keeper=self)
 
-    def as_completed(
-        self, futures: Iterable[concurrent.futures.Future[T]], timeout: float | None = None
-    ) -> Iterator[concurrent.futures.Future[T]]:
+    def as_completed(self, futures: Iterable[F], timeout: float | None = None) -> Iterator[F]:
         """The futures in the order in which they end: `concurrent.futures.as_completed`."""
-        return concurrent.futures.as_completed(futures, timeout)
+        ended: Iterator[Any] = concurrent.futures.as_completed(futures, timeout)
+        return ended
 
     @overload
     def get(
