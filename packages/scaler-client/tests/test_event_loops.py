@@ -181,6 +181,18 @@ def test_ten_thousand_awaits_at_once_take_no_thread_each(client: Client, cluster
     assert most <= before + 4, "no thread for each await"
 
 
+def test_a_future_that_has_ended_keeps_no_callback(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    future, called = client.submit(abs, -3), threading.Semaphore(0)
+    future.add_done_callback(lambda _: called.release())
+    cluster.release()
+    assert called.acquire(timeout=WAIT)
+    eventually(lambda: not future._done_callbacks, "the callback is dropped")
+    future.add_done_callback(lambda _: called.release())
+    assert called.acquire(blocking=False), "it has ended, so it calls at once"
+    assert not future._done_callbacks
+
+
 # ---------------------------------------------------------------- iterators
 
 

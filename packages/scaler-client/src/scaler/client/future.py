@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
-from scaler.client.futures.condition import FutureCondition
 from scaler.client.futures.fetching import NotInTime, fetched_by
-from scaler.client.futures.waiting import Waiters, yielding
+from scaler.client.futures.waiting import Audience, yielding
 from scaler.client.io.background import Background
 from scaler.client.objects.garbage import Garbage
 from scaler.client.submitting.options import seconds_of
@@ -95,25 +94,6 @@ class Source(Protocol):
     def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer: ...
 
     def unneeded(self, objects: tuple[ObjectId, ...]) -> None: ...
-
-
-class Audience:
-    """Those who take an interest in a future before it has ended."""
-
-    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "untold", "waiters")
-
-    def __init__(self) -> None:
-        self.condition = FutureCondition()
-        self.waiters = Waiters()
-        self.callbacks: list[Any] = []
-        #: the calls that take this one's value as an argument, told when it has ended
-        self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
-        #: calls use its bytes, so its object is released with this future and not before
-        self.is_lent = False
-        #: the waiters that were there when it ended, until they are told; None: it runs, or all are told
-        self.untold: tuple[Any, ...] | None = None
-        #: how a task ended that did not succeed, for calls that take its value
-        self.failure: Outcomes | None = None
 
 
 class ScalerFuture(concurrent.futures.Future[T]):
@@ -411,7 +391,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._connection is None:
             super()._invoke_callbacks()  # type: ignore[misc]
         else:
-            self._connection.callbacks.run(super()._invoke_callbacks)  # type: ignore[misc]
+            self._connection.callbacks.run(self._call_each)
+
+    def _call_each(self) -> None:
+        super()._invoke_callbacks()  # type: ignore[misc]
+        self._watched().callbacks.clear()  # none is called twice, and what they refer to, such as an event loop, can go
 
     # ------------------------------------------------------------ inside
 
