@@ -28,6 +28,7 @@ async def answer(number: int):
 
 @app.get("/as-executor/{number}")
 async def answer_as_executor(number: int):
+    # For code that takes any executor: a large result would keep the loop from other requests while it is read.
     loop = asyncio.get_running_loop()
     return {"fibonacci": await loop.run_in_executor(app.state.client, fibonacci, number)}
 

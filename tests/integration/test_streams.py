@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import gc
 import signal
 import threading
@@ -289,6 +290,10 @@ def test_a_stream_inside_a_task(client: Client) -> None:
     assert client.submit(stream_tasks.sum_of_stream, client, 20).result(WAIT) == sum(range(20))
 
 
+def test_an_event_loop_inside_a_task(client: Client) -> None:
+    assert client.submit(stream_tasks.values_in_a_loop, client, 10).result(WAIT) == [*range(10, 0, -1), 0, 1, 9]
+
+
 def test_in_an_event_loop(cluster: RealCluster) -> None:
     async def run() -> tuple[list[int], list[int]]:
         async with await Client.open(cluster.address) as client:
@@ -302,6 +307,28 @@ def test_in_an_event_loop(cluster: RealCluster) -> None:
             return every, some
 
     assert asyncio.run(run()) == (list(range(20)), list(range(5)))
+
+
+def test_forty_streams_side_by_side_in_an_event_loop(cluster: RealCluster, log: Path, tmp_path: Path) -> None:
+    """All of them wait while the first has the only place, and the loop's own executor has a thread for others."""
+    gate = tmp_path / "gate"
+
+    async def collected(stream: ScalerStream[int]) -> list[int]:
+        return [value async for value in stream]
+
+    async def run() -> list[list[int]]:
+        asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
+        async with await Client.open(cluster.address) as client:
+            first = client.stream(stream_tasks.gated, str(log), str(gate), 3)
+            assert [await anext(first) for _ in range(3)] == [0, 1, 2]
+            others = [client.stream(stream_tasks.numbers, 2) for _ in range(39)]
+            waiting = [asyncio.ensure_future(collected(stream)) for stream in (first, *others)]
+            while not all(stream._open.pending is not None for stream in (first, *others)):
+                await asyncio.sleep(0.001)
+            await asyncio.to_thread(gate.touch)
+            return await asyncio.gather(*waiting)
+
+    assert asyncio.run(asyncio.wait_for(run(), WAIT)) == [[3], *[[0, 1]] * 39]
 
 
 def test_an_interrupt_of_next_loses_nothing(client: Client, log: Path, tmp_path: Path) -> None:

@@ -206,9 +206,10 @@ class FakeCluster:
     @contextmanager
     def stuck(self) -> Iterator[None]:
         """It answers nothing."""
-        goes_on = threading.Event()
-        self._orders.append(lambda: goes_on.wait(10))
+        begins, goes_on = threading.Event(), threading.Event()
+        self._orders.append(lambda: (begins.set(), goes_on.wait(10)))
         self._wake_sender.send(b"!")
+        assert begins.wait(10), "the fake cluster is stuck already"
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -82,6 +83,16 @@ def with_window(window: int, count: int) -> Iterator[int]:
     """Has a parameter of the name of an option."""
     for _ in range(count):
         yield window
+
+
+def values_in_a_loop(client: Any, count: int) -> list[int]:
+    """An event loop inside a task: this one lends its place while it waits."""
+
+    async def work() -> list[int]:
+        values = [value async for value in client.imap(abs, range(-count, 0), window=3)]
+        return [*values, *[value async for value in client.stream(numbers, 2)], await client.submit(abs, -9)]
+
+    return asyncio.run(work())
 
 
 def sum_of_stream(client: Any, count: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,7 +20,8 @@ from scaler.client.futures import explaining
 from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler_protocol import codes
-from scaler_protocol.messages import Capability, Explain, Explanation, StackReply, StackRequest, TaskHeader
+from scaler_protocol.ids import TaskId, shown_parts, shown_task
+from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, StackReply, StackRequest, TaskHeader
 from scaler_protocol.session import Received
 
 ADDRESS = "tcp://127.0.0.1:2345"
@@ -98,6 +99,7 @@ def test_the_core_asks_and_adds_what_the_task_asked_for() -> None:
     told.submit(call("a", header=TaskHeader(capabilities=GPU)))
     told.sent()
     assert told(Asked(2, task("a"))) == [Send(Explain(2, task("a")))]
+    assert told(Asked(5, NO_TASK, short=(b"head", 7))) == [Send(Explain(5, NO_TASK, b"head", 7))]
     answer = Explanation(2, task("a"), "queued")
     assert told(Received(SERVER, 1, answer)) == [Explained(2, answer, GPU)]
     assert told(Received(SERVER, 2, Explanation(3))) == [Explained(3, Explanation(3))]
@@ -122,6 +124,54 @@ def test_explain(client: Client, cluster: FakeCluster) -> None:
     ended = client.submit(abs, -1)
     ended.result(WAIT)
     assert "has ended" in client.explain(ended)
+
+
+def answered(task_id: TaskId, question: Explain) -> Explanation:
+    """As a scheduler does that holds this task, of either form of its id. (SCH-34, MON-43)"""
+    is_asked_for = question.task_id == task_id or (question.task_source, question.task_number) == short_of(task_id)
+    found = task_id if is_asked_for else TaskId(b"")
+    return Explanation(question.request_id, found, "queued" if is_asked_for else "", worker_count=2)
+
+
+def short_of(task_id: TaskId) -> tuple[bytes, int] | None:
+    return shown_parts(shown_task(task_id))
+
+
+@pytest.mark.parametrize("form", [shown_task, bytes.hex, lambda one: shown_task(one).upper()])
+def test_the_id_of_a_task_in_place_of_its_future(
+    client: Client, cluster: FakeCluster, form: Callable[[TaskId], str]
+) -> None:
+    cluster.hold()
+    future = client.submit_verbose(abs, (-1,), {}, capabilities={"gpu": 2})
+    cluster.explain = lambda question: answered(future.task_id, question)
+    cluster.stack = lambda question: replace(RUNS, request_id=question.request_id, task_id=question.task_id)
+    assert client.explain(form(future.task_id)) == client.explain(future)
+    stack = client.stack(form(future.task_id))
+    assert (stack.text, stack.state) == (RUNS.text, "running")
+    dependent = client.submit(abs, future)
+    assert "1 of the futures among its arguments" in client.explain(form(dependent.task_id))
+    assert client.stack(form(dependent.task_id)).state == "waiting"
+    other = form(TaskId(task("a")[:8] + (3).to_bytes(8, "little")))
+    assert "has no unfinished task of this client with this id" in client.explain(other)
+    assert (client.stack(other).text, client.stack(other).state) == ("", "")
+    for text in ("", "3", "648752af:", "648752af:x", "649", future.task_id.hex()[:-2]):
+        with pytest.raises(ValueError, match="not the id of a task"):
+            client.explain(text)
+
+
+def test_the_short_form_at_an_earlier_scheduler_or_one_that_does_not_answer(
+    client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier one does not know the parts of the short form, and tells of any task that no worker can run."""
+    cluster.hold()
+    future = client.submit(abs, -1)
+    short = shown_task(future.task_id)
+    cluster.explain = lambda question: Explanation(question.request_id, task("other"), "queued")
+    assert "has no unfinished task of this client with this id" in client.explain(short)
+    cluster.explain = None
+    monkeypatch.setattr(explaining, "ANSWER_SECONDS", 0.05)
+    assert "has not answered" in client.explain(short)
+    assert "has not answered" in client.stack(short).reason
 
 
 def test_a_scheduler_that_does_not_answer_is_said_so(

@@ -7,11 +7,13 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import assert_type
 
 from scaler import Client, ObjectReference, ScalerFuture, ScalerStream, SchedulerClusterCombo, progress
+
+T = TypeVar("T")
 
 
 def add(a: int, b: int = 2) -> int:
@@ -35,6 +37,10 @@ def six(a: int, b: int, c: int, d: str, e: str, f: str) -> str:
 
 
 def nothing() -> None: ...
+
+
+def first(values: list[T], name: str) -> T:
+    return values[0]
 
 
 class Model:
@@ -127,14 +133,63 @@ def other_calls(client: Client) -> None:
 
 async def awaited(client: Client) -> None:
     assert_type(await client.submit(add, 1), int)
+    for future in client.as_completed([client.submit(add, 1)]):
+        assert_type(future, ScalerFuture[int])
+        assert_type(await future, int)
+    async for value in client.imap(str, [1]):
+        assert_type(value, str)
 
 
 def waited_for(client: Client) -> None:
     futures = [client.submit(add, number) for number in range(3)]
+    names = {client.submit(str, number): number for number in range(3)}
+    for name in client.as_completed(names, timeout=3.0):
+        assert_type(names[name], int)
+        assert_type(name.result(), str)
     for future in as_completed(futures):
         assert_type(future.result(), int)
     assert_type(wait(futures).done, set[Future[int]])
     assert_type(progress(futures)[0].result(), int)
+
+
+def maps(client: Client) -> None:
+    """What a function returns, also if the function takes any type, and whatever brings its arguments."""
+    assert_type(client.map(abs, [1.5]), list[float])
+    assert_type(client.map(sorted, [[1, 2]]), list[list[int]])
+    assert_type(client.map(max, [1], [2]), list[int])
+    assert_type(client.map(first, [[1]], ["a"]), list[int])
+    assert_type(client.map(str, [1], progress=True, chunksize=2, buffersize=None), list[str])
+    assert_type(client.map(functools.partial(add, 1), iter([2])), list[int])
+    assert_type(client.map(Model("m").predict, [[1.0]]), list[bytes])
+    assert_type(client.map(Model("m"), [1]), list[bytes])
+    assert_type(client.map(Model, ["m"]), list[Model])
+    assert_type(client.map(add, [(1, 2)]), list[int])
+    assert_type(client.map(six, [1], [2], [3], "d", "e", "f"), list[str])
+    assert_type(client.map(lambda value: str(value), [1, 2]), list[str])
+    assert_type(client.starmap(max, [(1, 2)]), list[int])
+    assert_type(client.starmap(first, [([1], "a")]), list[int])
+    assert_type(client.starmap(six, [(1, 2, 3, "d", "e", "f")], progress="six", timeout=3.0), list[str])
+    assert_type(client.starmap(total, [[1, 2, 3], [4]]), list[int])
+    for one in client.imap(sorted, [[1, 2]], ordered=False, window=8):
+        assert_type(one, list[int])
+    assert_type(list(client.imap(max, [1], [2])), list[int])
+    assert_type(list(client.imap(six, [1], [2], [3], "d", "e", "f")), list[str])
+
+
+def maps_of_values_to_come(client: Client, other: Future[int]) -> None:
+    number = client.submit(add, 1)
+    values = client.send_object([1, 2, 3])
+    assert_type(client.map(add, [number], [other]), list[int])
+    assert_type(client.map(add, [number, 2, other]), list[int])
+    assert_type(client.map(scaled, [values, [1]]), list[list[float]])
+    assert_type(client.map(parent, [client], [number]), list[float])
+    assert_type(client.map(parent, [client, client], range(2)), list[float])
+    assert_type(client.map(str, [number]), list[str])
+    assert_type(client.map(lambda value: str(value), [number]), list[str])
+    assert_type(client.starmap(add, [(number, 2), (3, other)]), list[int])
+    assert_type(client.starmap(parent, [(client, number)]), list[float])
+    assert_type(list(client.imap(scaled, [values])), list[list[float]])
+    assert_type(list(client.imap(parent, [client], [number])), list[float])
 
 
 def as_an_executor(work: Callable[[int], int]) -> None:

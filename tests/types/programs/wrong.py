@@ -30,6 +30,11 @@ def calls(client: Client) -> None:
     client.submit("add", 1)  # wrong
     client.submit(add, number).result().upper()  # wrong
     client.map(3, [1])  # wrong
+    client.map(add, [1], chunks=2)  # wrong
+    client.map(sorted, [[1]], timeout=3)[0].upper()  # wrong
+    client.imap(add, [1], progress=True)  # wrong
+    next(client.as_completed([text])).result() + 1  # wrong
+    client.as_completed([1])  # wrong
     client.stream(add, 1)  # wrong
     client.stream(names, 1)  # wrong
     next(client.stream(names)) + 1  # wrong

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, result_objects
-from scaler.client.futures.condition import FutureCondition
 from scaler.client.futures.fetching import NotInTime, fetched_by
-from scaler.client.futures.waiting import Waiters, yielding
+from scaler.client.futures.waiting import Audience, yielding
 from scaler.client.io.background import Background
 from scaler.client.objects.garbage import Garbage
 from scaler.client.submitting.options import seconds_of
@@ -29,6 +28,8 @@ from scaler_protocol.messages import Buffer
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
 _PROFILE = struct.Struct("<QQQ")
+SMALL_BYTES = 8 * 1024
+"""A result up to this is unpickled in some microseconds, unless its type makes more of it."""
 
 T = TypeVar("T")
 
@@ -93,25 +94,6 @@ class Source(Protocol):
     def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer: ...
 
     def unneeded(self, objects: tuple[ObjectId, ...]) -> None: ...
-
-
-class Audience:
-    """Those who take an interest in a future before it has ended."""
-
-    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "untold", "waiters")
-
-    def __init__(self) -> None:
-        self.condition = FutureCondition()
-        self.waiters = Waiters()
-        self.callbacks: list[Any] = []
-        #: the calls that take this one's value as an argument, told when it has ended
-        self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
-        #: calls use its bytes, so its object is released with this future and not before
-        self.is_lent = False
-        #: the waiters that were there when it ended, until they are told; None: it runs, or all are told
-        self.untold: tuple[Any, ...] | None = None
-        #: how a task ended that did not succeed, for calls that take its value
-        self.failure: Outcomes | None = None
 
 
 class ScalerFuture(concurrent.futures.Future[T]):
@@ -290,9 +272,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return "failed" if any(self._outcomes.statuses) else "done, its result is not read yet"
 
     def __await__(self) -> Generator[Any, None, T]:
-        import asyncio  # not needed, and slow to import, for everyone else
+        from scaler.client.futures.looping import ending_of  # asyncio is slow to import, and few programs need it
 
-        return asyncio.wrap_future(self).__await__()
+        return ending_of(self).__await__()
+
+    def reads_slowly(self) -> bool:
+        """The result is not read yet, and has to be fetched from the storage, or is not small."""
+        outcomes = self._outcomes
+        return outcomes is not None and (any(outcomes.kinds) or len(outcomes.payload) > SMALL_BYTES)
 
     # ------------------------------------------------------------ what the connection tells
 
@@ -404,7 +391,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._connection is None:
             super()._invoke_callbacks()  # type: ignore[misc]
         else:
-            self._connection.callbacks.run(super()._invoke_callbacks)  # type: ignore[misc]
+            self._connection.callbacks.run(self._call_each)
+
+    def _call_each(self) -> None:
+        super()._invoke_callbacks()  # type: ignore[misc]
+        self._watched().callbacks.clear()  # none is called twice, and what they refer to, such as an event loop, can go
 
     # ------------------------------------------------------------ inside
 

@@ -8,18 +8,17 @@ import sys
 from collections.abc import Sequence
 
 from scaler.client import __version__
-from scaler.client.futures.explaining import sentence
+from scaler.client.futures.explaining import id_of, sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import NoAnswer, answer
 from scaler.top.formats import plain
-from scaler_protocol.ids import TaskId, shown_parts, shown_task
-from scaler_protocol.messages import NO_TASK, Explain, Explanation, StackReply, StackRequest
+from scaler_protocol.ids import shown_task
+from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
 from scaler_protocol.process import ArgumentParser, UsageError, flag, positive_seconds, run_command
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 
 PROGRAM = "scaler_explain"
-TASK_BYTES = 16
 _REQUEST_ID = 1
 
 
@@ -58,19 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def question_of(text: str) -> Explain:
-    short = shown_parts(text.lower())
-    if short is not None:
-        return Explain(_REQUEST_ID, NO_TASK, *short)
     try:
-        task_id = bytes.fromhex(text)
-    except ValueError:
-        task_id = b""
-    if len(task_id) != TASK_BYTES:
-        raise UsageError(
-            f"{plain(text)[:80]!r} is not the id of a task: give its {2 * TASK_BYTES} hexadecimal digits, or its short "
-            "form, such as 648752af:9"
-        )
-    return Explain(_REQUEST_ID, TaskId(task_id))
+        task_id, short = id_of(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return Explain(_REQUEST_ID, task_id, *short)
 
 
 def _run(options: argparse.Namespace) -> int:

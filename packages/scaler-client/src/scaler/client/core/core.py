@@ -249,8 +249,8 @@ class ClientCore:
     def _on_asked(self, event: events.Asked, now: float) -> list[Action]:
         if not self._is_open:
             return [Explained(event.request_id, None)]
-        question = StackRequest if event.wants_stack else Explain
-        return [Send(question(event.request_id, event.task_id))]
+        number, task_id = event.request_id, event.task_id
+        return [Send(StackRequest(number, task_id) if event.wants_stack else Explain(number, task_id, *event.short))]
 
     def _on_left(self, event: events.Left, now: float) -> list[Action]:
         self._cancels.forget_unsent()  # the goodbye ends all tasks of this client

@@ -63,6 +63,8 @@ class Asked(NamedTuple):
     task_id: TaskId
     #: where is it in its code, instead (SCH-93)
     wants_stack: bool = False
+    #: instead of `task_id`, the parts of its short form (MON-43)
+    short: tuple[bytes, int] = (b"", 0)
 
 
 class Named(NamedTuple):

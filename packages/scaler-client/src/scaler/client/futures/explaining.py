@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from scaler.client.core.actions import Explained
@@ -13,7 +13,7 @@ from scaler.client.io.background import Background
 from scaler.client.io.printing import Preparations
 from scaler_protocol.code_tag import all_called, called
 from scaler_protocol.errors import readable
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId, shown_parts, shown_task
 from scaler_protocol.messages import NO_TASK, Capability, Explanation, StackReply
 from scaler_protocol.waits import Event
 
@@ -57,10 +57,17 @@ class Questions:
         self._stuck = NO_TASK
         self._stuck_looks = 0
 
-    def ask(self, task_id: TaskId, told: Callable[[Explained], None], *, wants_stack: bool = False) -> None:
+    def ask(
+        self,
+        task_id: TaskId,
+        told: Callable[[Explained], None],
+        *,
+        wants_stack: bool = False,
+        short: tuple[bytes, int] = (b"", 0),
+    ) -> None:
         number = next(self._numbers)
         self._asked[number] = told
-        self._connection.post(Asked(number, task_id, wants_stack), is_batch=True)
+        self._connection.post(Asked(number, task_id, wants_stack, short), is_batch=True)
 
     def answered(self, answer: Explained) -> None:
         told = self._asked.pop(answer.request_id, None)
@@ -71,6 +78,24 @@ class Questions:
         """The session in which they were asked is over, and no answer will come."""
         for number in list(self._asked):
             self.answered(Explained(number, None))
+
+    def named(self, text: str, unsent: Iterable[TaskId]) -> TaskId | str:
+        """The unfinished task of this client with this id, in either form. A sentence: why there is none. Waits for the
+        answer. Raises ValueError for what is no id."""
+        task_id, short = id_of(text)
+        for one in unsent:
+            if one == task_id or shown_parts(shown_task(one)) == short:
+                return one
+        answer = self._answer(task_id, short=short)
+        if answer is None:
+            return self.no_answer
+        explanation = answer.explanation
+        if explanation is None:
+            return sentence(None, (), self._connection.address)
+        found = explanation.task_id
+        if explanation.state and (found == task_id or shown_parts(shown_task(found)) == short):
+            return found
+        return "the scheduler has no unfinished task of this client with this id: it has ended, or is another client's"
 
     def sentence_on(self, task_id: TaskId) -> str:
         """Waits for the answer, in the thread of whoever wants to know."""
@@ -99,7 +124,9 @@ class Questions:
     def no_answer(self) -> str:
         return f"the scheduler at {self._connection.address} has not answered within {ANSWER_SECONDS:g} s"
 
-    def _answer(self, task_id: TaskId, *, wants_stack: bool = False) -> Explained | None:
+    def _answer(
+        self, task_id: TaskId, *, wants_stack: bool = False, short: tuple[bytes, int] = (b"", 0)
+    ) -> Explained | None:
         answers: list[Explained] = []
         is_answered = Event()
 
@@ -107,7 +134,7 @@ class Questions:
             answers.append(answer)
             is_answered.set()
 
-        self.ask(task_id, told, wants_stack=wants_stack)
+        self.ask(task_id, told, wants_stack=wants_stack, short=short)
         return answers[0] if is_answered.wait(ANSWER_SECONDS) else None
 
     # ------------------------------------------------------------ what nobody asks for
@@ -131,6 +158,24 @@ class Questions:
             text = "a task has been waiting for %g s because no worker can run it: %s"
             # Handlers of the program's own may wait, or submit.
             self._connection.callbacks.run(lambda: _log.warning(text, LOOK_SECONDS * LOOKS_TO_WARN, told))
+
+
+def id_of(text: str) -> tuple[TaskId, tuple[bytes, int]]:
+    """The id of a task, from all its digits; or, for the short form, no id and the parts of it. ValueError if this is
+    neither."""
+    short = shown_parts(text.lower())
+    if short is not None:
+        return NO_TASK, short
+    try:
+        task_id = bytes.fromhex(text)
+    except ValueError:
+        task_id = b""
+    if len(task_id) != ID_BYTES:
+        raise ValueError(
+            f"{readable(text)[:80]!r} is not the id of a task: give its {2 * ID_BYTES} hexadecimal digits, or its "
+            "short form, such as 648752af:9"
+        )
+    return TaskId(task_id), (b"", 0)
 
 
 def sentence(explanation: Explanation | None, capabilities: Sequence[Capability], address: str) -> str:

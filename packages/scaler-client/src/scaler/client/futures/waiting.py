@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from scaler.client.futures.condition import FutureCondition
 from scaler_protocol import task_context, waits
+
+if TYPE_CHECKING:
+    from scaler.client.core.records import Outcomes
 
 T = TypeVar("T")
 
@@ -39,3 +43,22 @@ class Waiters(list[Any]):
         if type(waiter.event) is threading.Event:
             waiter.event = WaiterEvent()
         super().append(waiter)
+
+
+class Audience:
+    """Those who take an interest in a future before it has ended."""
+
+    __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "untold", "waiters")
+
+    def __init__(self) -> None:
+        self.condition = FutureCondition()
+        self.waiters = Waiters()
+        self.callbacks: list[Any] = []
+        #: the calls that take this one's value as an argument, told when it has ended
+        self.borrowers: tuple[Callable[[Outcomes | None], None], ...] = ()
+        #: calls use its bytes, so its object is released with this future and not before
+        self.is_lent = False
+        #: the waiters that were there when it ended, until they are told; None: it runs, or all are told
+        self.untold: tuple[Any, ...] | None = None
+        #: how a task ended that did not succeed, for calls that take its value
+        self.failure: Outcomes | None = None

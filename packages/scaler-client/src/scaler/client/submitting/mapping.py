@@ -104,6 +104,10 @@ class Gathering:
         while self._arrived:
             self._place(self._arrived.popleft(), math.inf if end_at is None else end_at)
 
+    def has_to_wait(self) -> bool:
+        """Nothing has arrived that is not in its place, and more may come."""
+        return not (self._arrived or self._is_over)
+
     def abandon(self) -> None:
         """Cancel what has not ended. A thread that waits for it meanwhile waits no more."""
         self._end()
@@ -128,17 +132,14 @@ class Gathering:
         self._release_arrived()
 
     def _wait(self, end_at: float | None) -> None:
-        while self._has_to_wait():
+        while self.has_to_wait():
             self._has_arrived.clear()
             remaining = None if end_at is None else end_at - time.monotonic()
-            if self._has_to_wait() and not self._has_arrived.wait(remaining):
+            if self.has_to_wait() and not self._has_arrived.wait(remaining):
                 count = len(self.positions)
                 what = "1 task has" if count == 1 else f"{count} tasks have"
                 # As an Executor's: before Python 3.11 the builtin error is another one.
                 raise concurrent.futures.TimeoutError(f"{what} not ended in time")
-
-    def _has_to_wait(self) -> bool:
-        return not (self._arrived or self._is_over)
 
     def _place(self, outcomes: Outcomes, end_at: float) -> None:
         take = self.positions.pop

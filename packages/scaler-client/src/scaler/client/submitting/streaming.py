@@ -8,9 +8,12 @@ the results that come meanwhile for as long as it does.
 
 from __future__ import annotations
 
+import math
+import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from scaler.client.core.records import Outcomes
@@ -19,6 +22,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering, MapRun
 from scaler.client.submitting.options import whole
 from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol import task_context
 from scaler_protocol.ids import TaskId
 from scaler_protocol.waits import Event
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _END = object()
+_LATER: Any = object()
+"""In the place of a value that has not arrived."""
 WINDOW = 1_024
 """Unless the program says otherwise: several batches for a hundred workers, and not so much that reading ahead of slow
 tasks surprises."""
@@ -110,10 +116,13 @@ class Streaming(Gathering):
         #: its client is leaving: what is in flight is still waited for
         self.is_leaving = False
         self._has_come = Event()
+        #: called when something has arrived, in the IO thread: it must not wait
+        self.wake: Callable[[], None] | None = None
 
     def complete(self, outcomes: Outcomes) -> None:
         super().complete(outcomes)
         self._has_come.set()
+        self._call_back()
 
     def expect(self, ids: Sequence[TaskId]) -> None:
         if self.is_leaving or self.calls.connection.is_closed:
@@ -129,6 +138,14 @@ class Streaming(Gathering):
             if self not in self.calls.connection.pending_collectors(self.calls.owner):
                 return
             yielding(self._has_come.wait)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._call_back()
+
+    def _call_back(self) -> None:
+        if (wake := self.wake) is not None:
+            wake()
 
     def _make_places(self, count: int) -> None:
         """Each is made by the value that comes."""
@@ -156,19 +173,24 @@ class InALoop(Iterator[T]):
         return self
 
     async def __anext__(self) -> T:
-        """As `next`, without blocking the event loop: a thread of the loop's executor waits. Canceling the wait closes
-        this iterator."""
+        """As `next`, without blocking the event loop. Canceling the wait closes this iterator."""
         import asyncio  # not needed, and slow to import, for programs without a loop
 
         try:
-            found = await asyncio.get_running_loop().run_in_executor(None, next, self, _END)
+            found = await self._awaited()
         except asyncio.CancelledError:
             self.close()
             raise
         if found is _END:
             raise StopAsyncIteration
-        value: T = found  # type: ignore[assignment]  # not the mark of the end
+        value: T = found
         return value
+
+    async def _awaited(self) -> Any:
+        """The next value, or the mark of the end. A thread waits for it."""
+        from scaler.client.futures.looping import in_thread
+
+        return await in_thread(partial(next, self, _END))
 
 
 class Results(InALoop[T]):
@@ -198,6 +220,11 @@ class Results(InALoop[T]):
             raise
 
     def __next__(self) -> T:
+        found: T = self._step(is_waiting=True)
+        return found
+
+    def _step(self, *, is_waiting: bool) -> Any:
+        """The next value. If it has not arrived, and is not to be waited for, a mark instead."""
         if self._is_closed:
             raise StopIteration
         gathering = self._gathering
@@ -209,19 +236,27 @@ class Results(InALoop[T]):
                     gathering.take(self._end_at, is_waiting=False)
                 elif self._is_closed:  # by another thread
                     raise StopIteration
-                elif gathering.positions:
-                    gathering.take(self._end_at, is_waiting=True)
-                else:
+                elif not gathering.positions:
                     gathering.calls.connection.wait_for_prints()
                     raise StopIteration
-            value = gathering.values.take()
-            if type(value) is Failed:
-                raise value.exception
+                elif is_waiting or self._remaining() <= 0:
+                    gathering.take(self._end_at, is_waiting=True)
+                else:
+                    gathering.calls.connection.hasten()
+                    return _LATER
+            return self._take()
         except BaseException:
             self.close()
             raise
-        found: T = value
-        return found
+
+    def _take(self) -> Any:
+        value = self._gathering.values.take()
+        if type(value) is Failed:
+            raise value.exception
+        return value
+
+    def _remaining(self) -> float:
+        return math.inf if self._end_at is None else self._end_at - time.monotonic()
 
     def _send(self) -> bool:
         """One batch, if there is room for it. When the client is leaving, first what is in flight is taken."""
@@ -229,7 +264,65 @@ class Results(InALoop[T]):
         if not self._has_more or not self._run.has_room() or (gathering.is_leaving and gathering.held_count):
             return False
         self._has_more = self._run.send_batch()
+        if self._is_closed:  # by another thread, while this one read the iterable
+            self._gathering.abandon()
         return self._has_more
+
+    # ------------------------------------------------------------ in an event loop
+
+    async def _awaited(self) -> Any:
+        """A thread sends and reads, and ends when nothing is left to do. Then the next arrival calls back."""
+        if task_context.current() is not None:
+            return await super()._awaited()  # a thread that waits in a task lends the place of the task
+        import asyncio
+
+        from scaler.client.futures.looping import in_thread
+
+        while True:
+            if self._is_at_hand():
+                await asyncio.sleep(0)  # or a loop over a large window would keep others from their turn
+                return self._take_at_hand()
+            found = await in_thread(self._step_or_end)
+            if found is not _LATER:
+                return found
+            await self._arrival()
+
+    def _is_at_hand(self) -> bool:
+        """The next value is in its place, and no item is to be sent before it is taken."""
+        has_next = not self._is_closed and self._gathering.values.has_next()
+        return has_next and not (self._has_more and self._run.has_room())
+
+    def _take_at_hand(self) -> Any:
+        try:
+            return self._take()
+        except BaseException:
+            self.close()
+            raise
+
+    def _step_or_end(self) -> Any:
+        try:
+            return self._step(is_waiting=False)
+        except StopIteration:
+            return _END
+
+    async def _arrival(self) -> None:
+        """Until something has arrived, or the time is over."""
+        import asyncio
+
+        from scaler.client.futures.looping import tell
+
+        loop, has_arrived, remaining = asyncio.get_running_loop(), asyncio.Event(), self._remaining()
+        self._gathering.wake = partial(tell, loop, has_arrived.set)
+        timer = None if remaining == math.inf else loop.call_later(remaining, has_arrived.set)
+        try:
+            if self._gathering.has_to_wait():  # it may have come before it could call back
+                await has_arrived.wait()
+        finally:
+            self._gathering.wake = None
+            if timer is not None:
+                timer.cancel()
+
+    # ------------------------------------------------------------ the end
 
     def close(self) -> None:
         """Cancel what has not ended. There are no further results. A second time this does nothing."""

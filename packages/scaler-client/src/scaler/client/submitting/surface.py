@@ -3,6 +3,9 @@
 Theory of the types. A function's own signature checks the call (`ParamSpec`). Where a future or a reference stands for
 an argument, the next overloads take it apart: up to four positions each take the value, or what will bring it. What is
 by keyword is then not checked, because the type system has no words for it; the call is, when it is submitted.
+
+A map over one or two iterables tells a generic function or a lambda the type of its items. No type of items is refused,
+because the last overload takes any: the call is checked when it is submitted.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
 from scaler.client.submitting.signatures import check_call
+from scaler_protocol.messages import NO_TASK
 
 if TYPE_CHECKING:
     from typing import Concatenate, TypeAlias, TypedDict
@@ -31,10 +35,12 @@ if TYPE_CHECKING:
     from scaler.client.submitting.named import NamedCalls
     from scaler.client.submitting.streaming import Results
     from scaler.client.submitting.streams import ScalerStream
+    from scaler_protocol.ids import TaskId
 
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+F = TypeVar("F", bound="concurrent.futures.Future[Any]")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -59,6 +65,18 @@ if TYPE_CHECKING:
         timeout: float | None
         reserialize: bool
         lost_processors_limit: int | None
+
+    class MapOptions(GetOptions, total=False):
+        chunksize: int
+        progress: bool | str
+        buffersize: int | None
+
+    class StarmapOptions(GetOptions, total=False):
+        progress: bool | str
+
+    class ImapOptions(GetOptions, total=False):
+        ordered: bool
+        window: int | None
 
 
 class Submitting(concurrent.futures.Executor):
@@ -184,7 +202,20 @@ class Submitting(concurrent.futures.Executor):
         calls.submit(callee, arguments, kwargs, options, future.task_id, future)
         return future
 
-    def map(  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
+    @overload  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
+    def map(self, fn: Callable[[A], T], a: Iterable[Argument[A]], /, **options: Unpack[MapOptions]) -> list[T]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, B], T],
+        a: Iterable[Argument[A]],
+        b: Iterable[Argument[B]],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+    @overload
+    def map(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> list[T]: ...
+    def map(
         self,
         fn: Callable[..., T],
         *iterables: Iterable[Any],
@@ -211,6 +242,17 @@ class Submitting(concurrent.futures.Executor):
         with of_map(progress, iterables) as watch:
             return run.run(end_at, watch)
 
+    @overload
+    def starmap(
+        self,
+        fn: Callable[[A, B], T],
+        iterable: Iterable[tuple[Argument[A], Argument[B]]],
+        **options: Unpack[StarmapOptions],
+    ) -> list[T]: ...
+    @overload
+    def starmap(
+        self, fn: Callable[..., T], iterable: Iterable[Iterable[Any]], **options: Unpack[StarmapOptions]
+    ) -> list[T]: ...
     def starmap(
         self,
         fn: Callable[..., T],
@@ -230,6 +272,19 @@ class Submitting(concurrent.futures.Executor):
         with of_map(progress, (iterable,)) as watch:
             return run.run(end_at, watch)
 
+    @overload
+    def imap(self, fn: Callable[[A], T], a: Iterable[Argument[A]], /, **options: Unpack[ImapOptions]) -> Results[T]: ...
+    @overload
+    def imap(
+        self,
+        fn: Callable[[A, B], T],
+        a: Iterable[Argument[A]],
+        b: Iterable[Argument[B]],
+        /,
+        **options: Unpack[ImapOptions],
+    ) -> Results[T]: ...
+    @overload
+    def imap(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Unpack[ImapOptions]) -> Results[T]: ...
     def imap(
         self,
         fn: Callable[..., T],
@@ -312,11 +367,10 @@ class Submitting(concurrent.futures.Executor):
         options = options._replace(lost_processors_limit=1)  # a generator is not begun a second time (CLI-27)
         return ScalerStream(self._ready(), function, args, kwargs, options, most, keeper=self)
 
-    def as_completed(
-        self, futures: Iterable[concurrent.futures.Future[T]], timeout: float | None = None
-    ) -> Iterator[concurrent.futures.Future[T]]:
+    def as_completed(self, futures: Iterable[F], timeout: float | None = None) -> Iterator[F]:
         """The futures in the order in which they end: `concurrent.futures.as_completed`."""
-        return concurrent.futures.as_completed(futures, timeout)
+        ended: Iterator[Any] = concurrent.futures.as_completed(futures, timeout)
+        return ended
 
     @overload
     def get(
@@ -356,37 +410,54 @@ class Submitting(concurrent.futures.Executor):
         """Store an object once; pass the reference to any number of tasks in its place."""
         return self._ready().send_object(obj, name)
 
-    def explain(self, future: ScalerFuture[Any]) -> str:
-        """Why this task has not ended: one sentence, from the scheduler's point of view."""
-        return self._known_of(future, "explain") or self._ready().connection.questions.sentence_on(future.task_id)
+    def explain(self, future: ScalerFuture[Any] | str) -> str:
+        """Why this task has not ended: one sentence, from the scheduler's point of view.
 
-    def stack(self, future: ScalerFuture[Any]) -> TaskStack:
+        Takes a future of this client, or the id of one of its tasks as a text: the short form, such as "648752af:9", or
+        all 32 hexadecimal digits. Raises TypeError for anything else, ValueError for a text that is no id and for a
+        future of another client.
+        """
+        task_id, known = self._known_of(future, "explain")
+        return known or self._ready().connection.questions.sentence_on(task_id)
+
+    def stack(self, future: ScalerFuture[Any] | str) -> TaskStack:
         """Where a running task is in its code now: names of files and functions and lines of code, no values.
 
         Of a task that does not run, the `text` is empty and `reason` is a sentence. The question goes through the
         scheduler and the task's worker, and is answered within some seconds (SCH-93); the task itself loses about a
-        millisecond. TypeError if this is no future, ValueError if it is a future of another client.
+        millisecond. Takes what `explain` takes, and raises the same.
         """
         from scaler.client.futures.stacks import stack_of, without_stack
 
-        known = self._known_of(future, "stack")
+        task_id, known = self._known_of(future, "stack")
         if known:
-            return without_stack(known, "ended" if future.done() else "waiting")
-        return stack_of(self._ready().connection.questions.stack_of(future.task_id))
+            has_ended = isinstance(future, ScalerFuture) and future.done()
+            return without_stack(known, "ended" if has_ended else "waiting" if task_id else "")
+        return stack_of(self._ready().connection.questions.stack_of(task_id))
 
-    def _known_of(self, future: ScalerFuture[Any], asked: str) -> str:
-        """What need not be asked of the scheduler."""
-        if not isinstance(future, ScalerFuture):
-            raise TypeError(f"{asked}() takes a future of this client, got {type(future).__name__}")
-        if future.done():
-            return "it was canceled" if future.cancelled() else "it has ended: ask for its result"
+    def _known_of(self, task: ScalerFuture[Any] | str, asked: str) -> tuple[TaskId, str]:
+        """Which task it is, and a sentence if nothing more need be asked of the scheduler."""
+        if not isinstance(task, ScalerFuture | str):
+            kind = type(task).__name__
+            raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
+        if isinstance(task, ScalerFuture) and task.done():
+            return task.task_id, "it was canceled" if task.cancelled() else "it has ended: ask for its result"
         connection = self._ready().connection
-        if not future.is_of(connection, self._serializer):
+        if isinstance(task, str):
+            found = connection.questions.named(task, tuple(connection.deferred))
+            if isinstance(found, str):
+                return NO_TASK, found
+        elif not task.is_of(connection, self._serializer):
             raise ValueError("this future is of another client: ask that one")
-        deferred = connection.deferred.get(future.task_id)
-        if deferred is not None and deferred.missing_count:
-            return f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended"
-        return ""
+        else:
+            found = task.task_id
+        deferred = connection.deferred.get(found)
+        if deferred is None or not deferred.missing_count:
+            return found, ""
+        return (
+            found,
+            f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended",
+        )
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
