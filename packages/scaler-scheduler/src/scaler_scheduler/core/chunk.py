@@ -33,8 +33,8 @@ class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
     __slots__ = (
-        "__dict__", "batch", "client", "counts", "dropped", "has_dependencies", "header", "ids", "is_plain",
-        "unfinished",
+        "__dict__", "batch", "client", "combination", "counts", "dropped", "has_dependencies", "header", "ids",
+        "is_plain", "unfinished",
     )  # fmt: skip
 
     #: of a graph: tasks that ended, and not well. In the instance once there are any
@@ -46,6 +46,8 @@ class Chunk:
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
+        #: of its header, which its client has just made its own
+        self.combination = client.combination
         self.header = header
         self.has_dependencies = bool(batch.dependency_counts)
         self.batch = _without_repeats(batch) if self.has_dependencies else batch
@@ -225,6 +227,7 @@ class Chunk:
         parts = self._parts(runs)
         own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
         part = Chunk(self.client, self.header, own)
+        part.combination = self.combination
         part.counts = self.counts
         if self.rows:
             part.rows, part.row_numbers = self.rows, [self.row_numbers[index] for index in indexes]
