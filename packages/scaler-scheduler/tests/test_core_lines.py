@@ -82,7 +82,8 @@ def test_all_sessions_together_leave_some_to_each() -> None:
     story.lost("a")
     story.settle()
     story.submit("c", ["c9"], priority=9)
-    assert peer("c") in story.core.tables.clients and len(story.core.tables.where) == 9
+    assert len(story.core.tables.where) == 9
+    assert list(story.core.tables.combinations.users) == [peer("b"), peer("c")], "nothing is kept of those that left"
 
 
 @pytest.mark.usefixtures("few")
