@@ -107,7 +107,7 @@ class Restored:
             table: dict[TaskId, Any] = getattr(tables, name)
             table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
         tables.deaths.update({TaskId(_id(key)): _deaths(value) for key, value in few.get("deaths", {}).items()})
-        tables.ready = ReadyQueue()
+        tables.ready = ReadyQueue(lambda key: tables.load_indexes.of(key, tables.ready.classes.values()))
         for batch in batches:
             self._restore_places(batch, workers)
         for key, replies in few["canceling"].items():
@@ -176,7 +176,6 @@ class Restored:
         header = _header(line["header"])
         share, combinations = Share(tables.shares, header.client, 1.0), UserCombinations(Combinations(), header.client)
         gone = Client(header.client, 0, Software(), Limits(), share, combinations)
-        gone.own(header)
         gone.is_gone = True
         chunk = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
         worker.held[task_id] = chunk

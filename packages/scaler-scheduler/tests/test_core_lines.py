@@ -87,6 +87,26 @@ def test_all_sessions_together_leave_some_to_each() -> None:
 
 
 @pytest.mark.usefixtures("few")
+def test_combinations_of_ended_tasks_take_no_room() -> None:
+    """All further ones are taken by others, and each user has its first ones all the same."""
+    story = Story()
+    for name, count in (("a", 8), ("b", 6)):
+        story.client(name)
+        for number in range(count):
+            story.submit(name, [f"{name}{number}"], priority=number)
+    story.client("c")
+    for number in range(0, 6, 2):
+        ids = [f"c{number}", f"c{number + 1}"]
+        for one in ids:
+            story.submit("c", [one], priority=int(one[1:]))
+        story.submit("c", ["c9"], priority=9)
+        assert story.settle() == [REFUSED]
+        story.cancel("c", ids)
+        story.settle()
+    assert story.core.tables.combinations.further_count == 10
+
+
+@pytest.mark.usefixtures("few")
 def test_tasks_that_wait_for_others_and_those_with_workers_are_counted() -> None:
     """They would be queued later, when nothing can be refused."""
     story = Story()

@@ -46,8 +46,7 @@ class Chunk:
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
-        #: of its header, which its client has just made its own
-        self.combination = client.combination
+        self.combination = client.combinations.of(header)
         self.header = header
         self.has_dependencies = bool(batch.dependency_counts)
         self.batch = _without_repeats(batch) if self.has_dependencies else batch
@@ -227,7 +226,6 @@ class Chunk:
         parts = self._parts(runs)
         own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
         part = Chunk(self.client, self.header, own)
-        part.combination = self.combination
         part.counts = self.counts
         if self.rows:
             part.rows, part.row_numbers = self.rows, [self.row_numbers[index] for index in indexes]

@@ -8,6 +8,8 @@ never refused. Further ones are bounded for each user, and for all users togethe
 
 from __future__ import annotations
 
+from collections import Counter
+
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import TaskHeader
 from scaler_scheduler.core.ready import ClassKey, Requirement, class_key
@@ -36,15 +38,15 @@ class Combination:
 
 
 class UserCombinations:
-    """Those of a user that are listed. When one has no unfinished tasks any more, it stays as long as it is among few:
-    most tasks are of the combination that the last ones were of."""
+    """Those of a user that are listed. A combination without unfinished tasks stays listed while there are few: most
+    tasks are of the combination that the last ones were of."""
 
     def __init__(self, of_all: Combinations, user: User) -> None:
         self.user = user
         self.session_count = 0
         self.listed: dict[ClassKey, Combination] = {}
         self._of_all = of_all
-        self._requirements: dict[Requirement, int] = {}
+        self._requirements: Counter[Requirement] = Counter()
         self.has_many = False  #: more than the first ones
 
     def of(self, header: TaskHeader) -> Combination:
@@ -52,32 +54,38 @@ class UserCombinations:
         return self.listed.get(key) or Combination(key, self)
 
     def has_room(self, key: ClassKey) -> bool:
-        if key in self.listed:
-            return True
         count = len(self.listed)
-        if count < FIRST_COMBINATIONS:
+        if key in self.listed or count < FIRST_COMBINATIONS or (count == FIRST_COMBINATIONS and self._unused()):
             return True
         is_new = key.requirement not in self._requirements
         if count >= COMBINATIONS_OF_A_USER or (is_new and len(self._requirements) >= REQUIREMENTS_OF_A_USER):
             return False
         return self._of_all.further_count < FURTHER_COMBINATIONS
 
-    def enter(self, key: ClassKey) -> Combination:
-        """It is listed from now on."""
-        one = self.listed.get(key)
-        if one is None:
-            one = self.listed[key] = Combination(key, self)
-            one.is_listed = True
-            self._requirements[key.requirement] = self._requirements.get(key.requirement, 0) + 1
-            self.has_many = len(self.listed) > FIRST_COMBINATIONS
-            self._of_all.further_count += self.has_many
+    def enter(self, one: Combination) -> Combination:
+        """The combination is listed from now on. Answers the one of its key that is."""
+        listed = self.listed.get(one.key)
+        if listed is not None:
+            return listed
+        if len(self.listed) == FIRST_COMBINATIONS:
+            for unused in self._unused():
+                self.remove(unused)
+        one.is_listed = True
+        self.listed[one.key] = one
+        self.has_many = len(self.listed) > FIRST_COMBINATIONS
+        self._of_all.further_count += self.has_many
+        self._requirements[one.key.requirement] += 1
         return one
 
-    def unused(self, one: Combination) -> None:
-        """It has no unfinished tasks, and there are many."""
+    def _unused(self) -> list[Combination]:
+        """There are none among more than the first ones."""
+        return [one for one in self.listed.values() if not one.batch_count]
+
+    def remove(self, one: Combination) -> None:
+        """The combination has no unfinished tasks."""
+        self._of_all.further_count -= self.has_many
         one.is_listed = False
         del self.listed[one.key]
-        self._of_all.further_count -= 1
         self.has_many = len(self.listed) > FIRST_COMBINATIONS
         self._requirements[one.key.requirement] -= 1
         if not self._requirements[one.key.requirement]:
@@ -103,4 +111,3 @@ class Combinations:
         of_user.session_count -= 1
         if not of_user.session_count:
             del self.users[of_user.user]
-            self.further_count -= max(0, len(of_user.listed) - FIRST_COMBINATIONS)

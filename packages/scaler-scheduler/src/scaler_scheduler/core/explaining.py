@@ -128,10 +128,11 @@ def _able(tables: Tables, chunk: Chunk) -> dict[Worker, None]:
 
 def _ahead(lines: Lines, chunk: Chunk, task_id: TaskId, able: dict[Worker, None]) -> int:
     """More urgent tasks that some of the same workers could take, and the client's own of the same class before it."""
-    own = lines.queue.classes[chunk.combination.key]
-    count = own.ahead_of(chunk, chunk.index_of[task_id]) if own.count else 0
+    key = chunk.combination.key
+    own = lines.queue.classes.get(key)
+    count = own.ahead_of(chunk, chunk.index_of[task_id]) if own is not None and own.count else 0
     for ready in lines.waiting:
-        if ready.urgency >= own.urgency or lines.looks_left <= 0:
+        if ready.urgency >= key.urgency or lines.looks_left <= 0:
             break
         lines.looks_left -= 1 + min(len(able), len(ready.index.members))
         if not able or not ready.index.members.keys().isdisjoint(able.keys()):

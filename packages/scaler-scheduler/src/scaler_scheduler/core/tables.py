@@ -95,7 +95,6 @@ class Client:
         "_last_header",
         "_own",
         "chunks",
-        "combination",
         "combinations",
         "generation",
         "given_bytes",
@@ -164,9 +163,7 @@ class Client:
         self.object_count = 0
         self.object_bytes = 0
         self._last_header = self._own = TaskHeader(client=peer_id)
-        #: those of its user, and that of the header that `own` has made last
-        self.combinations = combinations
-        self.combination = combinations.of(self._own)
+        self.combinations = combinations  #: those of its user
         #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
         self.generation = 0
 
@@ -179,7 +176,6 @@ class Client:
         if header is not self._last_header or self._own.generation != self.generation:
             own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
             self._last_header, self._own = header, own
-            self.combination = self.combinations.of(own)
         return self._own
 
     def begin(self, chunk: Chunk) -> None:
@@ -187,7 +183,7 @@ class Client:
         if chunk not in self.chunks:
             self.chunks[chunk] = None
             if not chunk.combination.is_listed:
-                chunk.combination = self.combinations.enter(chunk.combination.key)
+                chunk.combination = self.combinations.enter(chunk.combination)
             chunk.combination.batch_count += 1
 
     @property
@@ -387,11 +383,12 @@ class Tables:
         chunk.unfinished -= tasks
         chunk.client.unfinished_count -= tasks
         if not chunk.unfinished:
-            if chunk.client.chunks.pop(chunk, chunk) is None:
+            if chunk in chunk.client.chunks:
+                del chunk.client.chunks[chunk]
                 combination = chunk.combination
                 combination.batch_count -= 1
                 if not combination.batch_count and combination.of_user.has_many:
-                    combination.of_user.unused(combination)
+                    combination.of_user.remove(combination)
             if self.history.ended_graphs is not None and chunk.header.graph_id:
                 self.history.ended_graphs.append(chunk)
 
