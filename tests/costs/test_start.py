@@ -76,7 +76,7 @@ def test_a_client() -> None:
 
 @pytest.mark.parametrize(
     ("module", "counted", "own"),
-    (("scaler_storage", 280, 135), ("scaler_scheduler", 334, 186), ("scaler_worker", 322, 168)),
+    (("scaler_storage", 280, 135), ("scaler_scheduler", 334, 187), ("scaler_worker", 322, 168)),
 )
 def test_a_role(module: str, counted: int, own: int) -> None:
     """And a tenth: Pythons differ in what their own modules import. Of the scheduler's, nine are small ones that were

@@ -387,9 +387,13 @@ def names(attack: Attack) -> None:
     in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), lambda peer: peer.send(made))
 
 
-def submission(count: int, depends: Callable[[list[bytes]], tuple[bytes, bytes]] | None = None) -> Frames:
+def submission(
+    count: int, depends: Callable[[list[bytes]], tuple[bytes, bytes]] | None = None, **differs: Any
+) -> Frames:
+    """`differs`: fields of its header."""
     ids = [bytes([1]) + secrets.token_bytes(15) for _ in range(count)]
     header = {**samples()["submit"].body["header"], "capabilities": [{"name": "no worker has it", "amount": -1}]}
+    header.update(differs)
     fields: dict[str, Any] = {"header": header, "ids": b"".join(ids), "partSizes": struct.pack("<I", 1) * count}
     if depends is not None:
         fields["dependencyCounts"], fields["dependencies"] = depends(ids)

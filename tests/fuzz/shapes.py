@@ -11,7 +11,20 @@ from scaler_conformance.play.samples import samples
 from scaler_conformance.wire import encode
 from tests.fuzz import mutations
 from tests.fuzz.attack import Attack
-from tests.fuzz.families import AT_P, AT_STORAGE, BOTH, CLIENT, MANAGER, ROLES, WORKER, Peer, family, in_turns, rest
+from tests.fuzz.families import (
+    AT_P,
+    AT_STORAGE,
+    BOTH,
+    CLIENT,
+    MANAGER,
+    ROLES,
+    WORKER,
+    Peer,
+    family,
+    in_turns,
+    rest,
+    submission,
+)
 from tests.fuzz.forged import FORGED
 from tests.fuzz.mutations import Frames, frames, new_id, numbered
 
@@ -143,6 +156,23 @@ def waits_without_end(attack: Attack) -> None:
         return peer.say(made, chance.choice((1, 50, 300)))
 
     in_turns(attack, lambda: Peer(attack, AT_STORAGE, CLIENT), step, peers=50)
+
+
+@family(has_sessions=True)
+def many_lines(attack: Attack) -> None:
+    """Very many Submits, each of which asks for another capability, priority or depth."""
+    chance = attack.chance
+
+    def step(peer: Peer) -> bool:
+        made = []
+        for _ in range(200):
+            names = [
+                {"name": f"x{chance.randrange(10**6)}", "amount": -1} for _ in range(chance.choice((0, 1, 1, 1, 3)))
+            ]
+            made.append(submission(1, capabilities=names, priority=chance.choice((0, chance.randrange(1000)))))
+        return peer.send(*made)
+
+    in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), step, peers=chance.choice((1, 20)))
 
 
 @family(has_sessions=True)

@@ -32,6 +32,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Opened, Received
 from scaler_scheduler.core import FEATURE_CODE_SETS, Policy, SchedulerCore, Send, Settled, invariants
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.combinations import Combinations, UserCombinations
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.explaining import explanation
@@ -106,7 +107,7 @@ class Restored:
             table: dict[TaskId, Any] = getattr(tables, name)
             table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
         tables.deaths.update({TaskId(_id(key)): _deaths(value) for key, value in few.get("deaths", {}).items()})
-        tables.ready = ReadyQueue()
+        tables.ready = ReadyQueue(lambda key: tables.load_indexes.of(key, tables.ready.classes.values()))
         for batch in batches:
             self._restore_places(batch, workers)
         for key, replies in few["canceling"].items():
@@ -173,7 +174,8 @@ class Restored:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""
         tables, task_id = self.core.tables, TaskId(_id(line["id"]))
         header = _header(line["header"])
-        gone = Client(header.client, 0, Software(), Limits(), Share(tables.shares, header.client, 1.0))
+        share, combinations = Share(tables.shares, header.client, 1.0), UserCombinations(Combinations(), header.client)
+        gone = Client(header.client, 0, Software(), Limits(), share, combinations)
         gone.is_gone = True
         chunk = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))
         worker.held[task_id] = chunk

@@ -186,9 +186,8 @@ class SchedulerNode(ServerNode):
     def _check_nothing_waits_in_vain(self) -> None:
         """No task is queued that a worker has a place for (SCH-25): liveness of nesting depends on it (chapter 10)."""
         tables = self.core.tables
-        for ready in tables.ready.by_urgency():
-            index = tables.load_index(ready.key)
-            able = [worker.name for worker in index.members if index.room(worker) > 0]
+        for ready in tables.ready.waiting():
+            able = [worker.name for worker in ready.index.members if ready.index.room(worker) > 0]
             self.world.law(not able, f"{ready.count} tasks of class {ready.key} wait, and {able} could run one")
 
     def _settle(self, now: float) -> None:

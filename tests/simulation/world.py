@@ -327,7 +327,6 @@ class World:
     def _check_nothing_is_left(self) -> None:
         tables = self.scheduler.core.tables
         left = {name: value for name, value in vars(tables).items() if isinstance(value, dict) and value}
-        left.pop("load_indexes", None)
         left.pop("counts", None)
         self.law(self._is_empty(), f"the scheduler still has {left}")
         objects = self.storage.core.objects.objects

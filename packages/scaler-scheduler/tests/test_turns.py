@@ -62,7 +62,6 @@ from scaler_scheduler.core import (
     Send,
     Settled,
     families,
-    submission,
 )
 from scaler_scheduler.core.scaling import controller
 
@@ -377,18 +376,6 @@ def test_no_turn_is_long(prepare: Callable[[Scene], Event]) -> None:
     registry()  # of the codec, which is made once
     steps = scene.longest_turn(event)
     assert steps <= MOST_STEPS, f"{steps} steps in one turn"
-
-
-def test_tasks_do_not_make_a_line_of_their_own_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every turn looks at all lines. (SCH-49)"""
-    monkeypatch.setattr(submission, "CLASSES_MAX", 10)
-    scene = Scene(credit=0)
-    for number, task_id in enumerate(scene.ids[:12]):
-        scene.core.handle(received("c", plain([task_id], priority=number)), 0.0)
-    told = [one.message for one in scene.core.handle(Settled(), 0.0) if isinstance(one, Send)]
-    assert [message.code for message in told if isinstance(message, Error)] == [codes.OVERLOADED] * 2
-    scene.send("c", plain(scene.ids[12:20], priority=3))
-    assert len(scene.core.tables.where) == 18
 
 
 @pytest.mark.parametrize("is_dropped", (False, True))

@@ -260,7 +260,7 @@ class Admission:
         tables, client, chunk = self._tables, self._client, self._chunk
         ids = [chunk.ids[index] for index in part]
         tables.where.update(dict.fromkeys(ids, chunk))
-        client.chunks[chunk] = None
+        client.begin(chunk)
         chunk.unfinished += len(ids)
         client.unfinished_count += len(ids)
         tables.functions.submitted(chunk, part, tables.history.now)

@@ -62,13 +62,13 @@ def _follower_of(tables: Tables, worker: Worker, tail: TaskId) -> Follower | Non
         return None  # it waits for its own former life as well, or for one that has failed
     if not all(tables.where[other] is worker and other not in tables.canceling for other in awaited):
         return None
-    if not worker.can_ever_run(tables.ready.key(chunk.header).requirement):
+    if not worker.can_ever_run(chunk.combination.key.requirement):
         return None
     return Follower(task_id, chunk, index, awaited)
 
 
 def _room(tables: Tables, worker: Worker, chunk: Chunk) -> bool:
-    key = tables.ready.key(chunk.header)
+    key = chunk.combination.key
     return worker.free(is_nested=key.is_nested) > 0 and worker.fits(key.requirement) > 0
 
 

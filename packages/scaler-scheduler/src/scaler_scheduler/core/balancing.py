@@ -112,7 +112,7 @@ def _movable(tables: Tables, worker: Worker, surplus: int, idle: list[Worker]) -
     for task_id in islice(reversed(worker.held), 2 * RECALLED_A_LOOK):
         if len(ids) == min(surplus, RECALLED_A_LOOK):
             break
-        requirement = tables.ready.key(worker.held[task_id].header).requirement
+        requirement = worker.held[task_id].combination.key.requirement
         if task_id in tables.canceling or _is_ahead(tables, task_id, worker.held[task_id]):
             continue
         if any(other.can_ever_run(requirement) for other in idle):

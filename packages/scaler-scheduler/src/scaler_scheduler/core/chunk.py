@@ -33,8 +33,8 @@ class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
     __slots__ = (
-        "__dict__", "batch", "client", "counts", "dropped", "has_dependencies", "header", "ids", "is_plain",
-        "unfinished",
+        "__dict__", "batch", "client", "combination", "counts", "dropped", "has_dependencies", "header", "ids",
+        "is_plain", "unfinished",
     )  # fmt: skip
 
     #: of a graph: tasks that ended, and not well. In the instance once there are any
@@ -46,6 +46,7 @@ class Chunk:
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
+        self.combination = client.combinations.of(header)
         self.header = header
         self.has_dependencies = bool(batch.dependency_counts)
         self.batch = _without_repeats(batch) if self.has_dependencies else batch

@@ -82,7 +82,7 @@ from scaler_scheduler.core import (
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage
 from scaler_scheduler.core.backlog import Job, weight_of
 from scaler_scheduler.core.delivery import Window, window_of
-from scaler_scheduler.core.explaining import Explainer, explanation
+from scaler_scheduler.core.explaining import Explainer, Lines, explanation
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
@@ -298,7 +298,7 @@ class SchedulerCore:
 
     def explanation(self, question: Explain, now: float) -> Explanation:
         """Where a task is, of whichever client, for a monitor. (MON-15)"""
-        return explanation(self.tables, self._scaler, None, question, now)
+        return explanation(self.tables, self._scaler, None, question, now, Lines(self.tables))
 
     def watch(self, *, tasks: bool, logs: bool, graphs: bool = False) -> None:
         """Whether any session watches tasks, what they print, or graphs; said again now and then. Settle afterwards."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.lending import BLOCKED
-from scaler_scheduler.core.ready import Requirement
+from scaler_scheduler.core.ready import ReadyClass
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Client, Tables
@@ -17,6 +18,9 @@ from scaler_scheduler.core.workers import Worker
 
 HEAD_BYTES = 8
 """Of a task's id: its source and what is random. The rest is a number. (MON-43)"""
+LOOKED_WORKERS = 20_000
+"""In one turn, for so many workers of more urgent lines it is looked up whether they are able. Further lines are not
+counted among what is ahead of a task."""
 LOOKED_BATCHES = 20_000
 """A task is looked for in so many batches by its short form, which takes some 10 ms."""
 
@@ -34,17 +38,39 @@ class Explainer:
 
     def settle(self, now: float) -> None:
         questions, self.questions = self.questions, []
+        lines = Lines(self._tables)
         for client, question in questions:
             if not client.is_gone:
-                self._tables.answer(client, explanation(self._tables, self._scaler, client, question, now))
+                self._tables.answer(client, explanation(self._tables, self._scaler, client, question, now, lines))
 
 
-def explanation(tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float) -> Explanation:
+class Lines:
+    """Those that wait, for all questions of one turn: there may be thousands (SCH-49)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.queue = tables.ready
+        self.waiting = tables.ready.waiting()
+        self.looks_left = LOOKED_WORKERS
+
+    @cached_property
+    def hopeless(self) -> dict[Client, ReadyClass]:
+        """For each client with such tasks the most urgent line that no connected worker can take."""
+        found: dict[Client, ReadyClass] = {}
+        for ready in self.waiting:
+            if not ready.index.members:
+                for client in ready.clients:
+                    found.setdefault(client, ready)
+        return found
+
+
+def explanation(
+    tables: Tables, scaler: Scaler, client: Client | None, question: Explain, now: float, lines: Lines
+) -> Explanation:
     """Without a client: of the tasks of all. (MON-15)"""
     if question.task_source:
         task_id = _found(tables, client, question)
     else:
-        task_id = question.task_id or _hopeless(tables, client)
+        task_id = question.task_id or _hopeless(lines, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
     if not task_id or task_id not in tables.where:
         return answer
@@ -55,7 +81,7 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
     answer = replace(
         answer,
         able_count=len(able),
-        starting_count=scaler.starting_count(tables.ready.key(chunk.header).requirement),
+        starting_count=scaler.starting_count(chunk.combination.key.requirement),
         attempt=tables.attempt(task_id),
         capabilities=chunk.header.capabilities,
         code_tag=chunk.header.code_tag,
@@ -74,7 +100,7 @@ def explanation(tables: Tables, scaler: Scaler, client: Client | None, question:
         return replace(answer, state=State.WAITING.value, dependency_count=waiting.missing)
     if chunk.client in tables.presentation.recovering_clients:
         answer = replace(answer, recovery_seconds=max(0.001, tables.presentation.recovering_until - now))
-    return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(tables, chunk, task_id, able))
+    return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(lines, chunk, task_id, able))
 
 
 def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Explanation:
@@ -95,25 +121,23 @@ def _code_tags(tables: Tables) -> tuple[str, ...]:
     return tuple(sorted({tag for worker in tables.workers.values() for tag in worker.code_tags}))
 
 
-def _able(tables: Tables, chunk: Chunk) -> list[Worker]:
-    requirement = tables.ready.key(chunk.header).requirement
-    return [worker for worker in tables.workers.values() if worker.can_ever_run(requirement)]
+def _able(tables: Tables, chunk: Chunk) -> dict[Worker, None]:
+    requirement = chunk.combination.key.requirement
+    return {worker: None for worker in tables.workers.values() if worker.can_ever_run(requirement)}
 
 
-def _ahead(tables: Tables, chunk: Chunk, task_id: TaskId, able: list[Worker]) -> int:
+def _ahead(lines: Lines, chunk: Chunk, task_id: TaskId, able: dict[Worker, None]) -> int:
     """More urgent tasks that some of the same workers could take, and the client's own of the same class before it."""
-    own = tables.ready.key(chunk.header)
-    count = 0
-    for ready in tables.ready.by_urgency():
-        if ready.key == own:
-            count += ready.ahead_of(chunk, chunk.index_of[task_id])
-        elif ready.key.urgency < own.urgency and (not able or _shares(able, ready.key.requirement)):
+    key = chunk.combination.key
+    own = lines.queue.classes.get(key)
+    count = own.ahead_of(chunk, chunk.index_of[task_id]) if own is not None and own.count else 0
+    for ready in lines.waiting:
+        if ready.urgency >= key.urgency or lines.looks_left <= 0:
+            break
+        lines.looks_left -= 1 + min(len(able), len(ready.index.members))
+        if not able or not ready.index.members.keys().isdisjoint(able.keys()):
             count += ready.count
     return count
-
-
-def _shares(able: list[Worker], requirement: Requirement) -> bool:
-    return any(worker.can_ever_run(requirement) for worker in able)
 
 
 def _found(tables: Tables, client: Client | None, question: Explain) -> TaskId | None:
@@ -140,13 +164,8 @@ def _found_in(ids: bytes, source: bytes, end: bytes) -> TaskId | None:
     return None
 
 
-def _hopeless(tables: Tables, client: Client | None) -> TaskId | None:
+def _hopeless(lines: Lines, client: Client | None) -> TaskId | None:
     """The first queued task of this client, or of any, that no connected worker could ever take."""
-    owners = list(tables.clients.values()) if client is None else [client]
-    for ready in tables.ready.by_urgency():
-        if not _shares(list(tables.workers.values()), ready.key.requirement):
-            for owner in owners:
-                first = ready.first_of(owner)
-                if first is not None:
-                    return first
-    return None
+    owner = client or next(iter(lines.hopeless), None)
+    ready = None if owner is None else lines.hopeless.get(owner)
+    return None if owner is None or ready is None else ready.first_of(owner)

@@ -21,6 +21,7 @@ def forget_client(tables: Tables, client: Client) -> Job:
     for graph_id in tuple(client.graphs):
         yield from seal(tables, client, graph_id)
     yield from tables.ready.discard(client)
+    tables.combinations.leave(client.combinations)
 
 
 def _forget_chunk(tables: Tables, chunk: Chunk) -> Job:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from scaler_protocol.ids import TaskId
+from scaler_scheduler.core import combinations
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.core import SchedulerCore
 from scaler_scheduler.core.delivery import size_of
 from scaler_scheduler.core.dependencies import listed
 from scaler_scheduler.core.function_counts import ROWS_MAX
+from scaler_scheduler.core.ready import class_key
 from scaler_scheduler.core.states import FINISHED, UNFINISHED, State
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -121,6 +123,16 @@ def _check_clients(tables: Tables) -> None:
         assert client.is_held == is_held, "a client is held that nothing is done for"
     for client in (*tables.clients.values(), *leaving):
         assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
+    _check_combinations(tables, [chunk for client in (*tables.clients.values(), *leaving) for chunk in client.chunks])
+
+
+def _check_combinations(tables: Tables, chunks: list[Chunk]) -> None:
+    batches = Counter(chunk.combination for chunk in chunks)
+    every = [one for of_user in tables.combinations.users.values() for one in of_user.listed.values()]
+    assert batches == +Counter({one: one.batch_count for one in every}), "batches are counted with another combination"
+    assert all(chunk.combination.key == class_key(chunk.header) for chunk in chunks), "a chunk has another combination"
+    further = [max(0, len(one.listed) - combinations.FIRST_COMBINATIONS) for one in tables.combinations.users.values()]
+    assert tables.combinations.further_count == sum(further), "further combinations are miscounted"
 
 
 def _check_workers(tables: Tables) -> None:
@@ -133,7 +145,7 @@ def _check_workers(tables: Tables) -> None:
         assert worker.recalling <= worker.held.keys(), "a task is being recalled that is not held"
         assert worker.tails.keys() <= worker.held.keys(), "a task is followed that is not held"
         for chunk in set(worker.held.values()):
-            assert worker.can_ever_run(tables.ready.key(chunk.header).requirement), "a worker has what it cannot run"
+            assert worker.can_ever_run(chunk.combination.key.requirement), "a worker has what it cannot run"
         for task_id, chunk in worker.held.items():
             is_here = not chunk.client.is_gone or chunk.client in tables.backlog
             assert task_id in tables.abandoned or is_here, "a client is gone, its task not abandoned"

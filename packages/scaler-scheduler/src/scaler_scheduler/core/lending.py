@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Capability, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import ReadyClass
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -38,17 +37,12 @@ def note_blocked(tables: Tables, worker: Worker, status: WorkerStatus) -> None:
         tables.lending.pop(worker, None)
 
 
-def may_borrow(ready: ReadyClass) -> bool:
-    """Tasks of this class take amounts, and have ancestors that could lend theirs."""
-    return ready.key.is_nested and any(item.amount > 0 for item in ready.key.requirement)
-
-
 def offer(tables: Tables, chunk: Chunk) -> tuple[Worker, TaskId, int] | None:
     """The worker where tasks of this chunk may borrow from their ancestors, the nearest lender, and for how many tasks
     it is enough."""
     for worker, lenders in _lenders(tables, chunk).items():
         count = min(worker.free(is_nested=True), _enough_for(worker, lenders, chunk.header.capabilities))
-        if count > 0 and worker.can_ever_run(tables.ready.key(chunk.header).requirement):
+        if count > 0 and worker.can_ever_run(chunk.combination.key.requirement):
             return worker, lenders[0], count
     return None
 

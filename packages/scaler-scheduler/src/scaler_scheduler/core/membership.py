@@ -33,7 +33,8 @@ def client_joined(tables: Tables, event: Opened) -> Client:
     peer_id, hello, grant = event.peer_id, event.hello, event.welcome.owner_grant
     share = _share_of(tables, event)
     limits = event.welcome.limits
-    client = Client(peer_id, tables.client_sessions, hello.software, limits, share, event.identity, grant)
+    of_user = tables.combinations.join(user_of(event.identity) or peer_id)
+    client = Client(peer_id, tables.client_sessions, hello.software, limits, share, of_user, event.identity, grant)
     tables.clients[peer_id] = client
     client.generation = tables.generation
     return client
@@ -69,8 +70,7 @@ def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
 
 def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, welcome: Welcome, now: float) -> Worker:
     worker = tables.workers[peer_id] = Worker(peer_id, hello, welcome, now)
-    for index in tables.load_indexes.values():
-        index.join(worker)
+    tables.load_indexes.join(worker)
     return worker
 
 

@@ -16,7 +16,7 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
-from scaler_scheduler.core.ready import ClassKey, named_by_user
+from scaler_scheduler.core.ready import named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.tables import Client, Tables
@@ -87,21 +87,14 @@ def _functions(tables: Tables) -> dict[bytes, int]:
 
 
 def _waiting_classes(tables: Tables) -> Iterable[WaitingClass]:
-    for ready in tables.ready.by_urgency():
+    for ready in tables.ready.waiting():
         yield WaitingClass(
             capabilities=named_by_user(ready.key.requirement),
             priority=-ready.key.negative_priority,
             depth=-ready.key.negative_depth,
             task_count=ready.count,
-            able_count=_able_count(tables, ready.key),
+            able_count=len(ready.index.members),
         )
-
-
-def _able_count(tables: Tables, key: ClassKey) -> int:
-    index = tables.load_indexes.get((key.requirement, key.is_nested))
-    if index is not None:
-        return len(index.members)
-    return sum(worker.can_ever_run(key.requirement) for worker in tables.workers.values())
 
 
 def _manager(tables: Tables, manager: Manager) -> ManagerEntry:

@@ -11,33 +11,29 @@ from scaler_scheduler.core.ready import ClassKey, ReadyClass
 from scaler_scheduler.core.tables import DISPATCH_STEPS, TASKS_IN_A_MESSAGE, Tables
 from scaler_scheduler.core.workers import Worker
 
-LOAD_INDEXES_LIMIT = 256
-
 
 def place(tables: Tables) -> None:
     """Every class gets its turn, whether or not the one before it found a worker: none blocks the line (SCH-11). What
     is beyond the steps of a turn has the next one (LIM-25)."""
-    if len(tables.load_indexes) > LOAD_INDEXES_LIMIT:
-        tables.forget_load_indexes()
     tables.families.looks_left = LOOKS_A_TURN
     tables.placing_left = tables.placed_a_turn
     if tables.elsewhere:
         _place_elsewhere(tables)
-    for ready in tables.ready.by_urgency():
+    for ready in tables.ready.placeable(is_lending=bool(tables.lending)):
         _place_class(tables, ready)
     if tables.followable:
         ahead.send_ahead(tables)
 
 
 def _place_class(tables: Tables, ready: ReadyClass) -> None:
-    index = tables.load_index(ready.key)
+    index = ready.index
     if not index.members:
         return
     share = -(-ready.count // len(index.members))
     while ready.count and tables.placing_left > 0:
         least_loaded = index.pop_least_loaded()
         if least_loaded is None:
-            if tables.lending and lending.may_borrow(ready):
+            if tables.lending and ready.may_borrow:
                 _place_borrowers(tables, ready)
             return
         worker, room = least_loaded
@@ -92,7 +88,7 @@ class Elsewhere:
 def _place_elsewhere(tables: Tables) -> None:
     elsewhere, tables.elsewhere = tables.elsewhere, []
     for chunk, index, worker in elsewhere:
-        other = _other(tables, tables.ready.key(chunk.header), worker)
+        other = _other(tables, chunk.combination.key, worker)
         if other is None or tables.families.may_not_begin(chunk):
             continue
         if tables.ready.take_one(chunk, index):
@@ -101,10 +97,10 @@ def _place_elsewhere(tables: Tables) -> None:
 
 
 def _other(tables: Tables, key: ClassKey, worker: Worker) -> Worker | None:
-    first = next(tables.ready.by_urgency(), None)
-    if first is not None and first.key.urgency < key.urgency:
+    first = tables.ready.most_urgent()
+    if first is not None and first.urgency < key.urgency:
         return None
-    index = tables.load_index(key)
+    index = tables.load_indexes.of(key, tables.ready.classes.values())
     others = [other for other in index.members if other is not worker and index.room(other) > 0]
     return min(others, key=lambda other: len(other.held), default=None)
 

@@ -150,7 +150,7 @@ def match(tables: Tables, ids: Iterable[TaskId]) -> None:
             if presented is not None and not presented.worker.is_gone:
                 found.setdefault((place, presented.worker), []).append(task_id)
     for (chunk, worker), own in found.items():
-        if worker.can_ever_run(tables.ready.key(chunk.header).requirement):
+        if worker.can_ever_run(chunk.combination.key.requirement):
             _adopt(tables, chunk, worker, own)
         else:
             stop(tables, worker, own)
@@ -171,8 +171,8 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
         tables.ready.drop_all(chunk, queued)
         tables.move(State.QUEUED, Move.DISPATCH, len(queued))
     part = chunk.part(indexes)
+    part.client.begin(part)
     tables.unfinish(chunk, len(ids))
-    part.client.chunks[part] = None
     part.client.unfinished_count += len(ids)
     worker.held.update(dict.fromkeys(part.ids, part))
     tables.note_held(part, range(len(part.ids)), 1)

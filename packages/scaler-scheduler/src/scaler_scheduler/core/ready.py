@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import TaskId
@@ -21,6 +22,7 @@ from scaler_scheduler.core.turns import PORTION_TASKS, Line, Run, Turn
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
+    from scaler_scheduler.core.workers import LoadIndex
 
 Requirement = tuple[Capability, ...]
 """Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
@@ -67,8 +69,6 @@ def named_by_user(requirement: Requirement) -> Requirement:
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
 CLASSES_LIMIT = 64
-#: Each turn looks at every class, so a client must not make one for each of its tasks (SCH-49).
-CLASSES_MAX = 4_096
 DISCARDED_RUNS = 100
 RUNS_LOOKED_AT = 64
 LOOKED_AT = 20_000
@@ -92,13 +92,26 @@ class ClassKey(NamedTuple):
         return self[:2]
 
 
+def class_key(header: TaskHeader) -> ClassKey:
+    requirement = header.capabilities
+    if header.code_tag:
+        requirement = requirement + _asked(CODE + header.code_tag)
+    if header.code_set:
+        requirement = requirement + _asked(CODE_SETS)
+    return ClassKey(-header.depth, -header.priority, requirement)
+
+
 class ReadyClass:
     """`count` tells how many can be taken; those of clients that are held, and those set aside, cannot."""
 
-    __slots__ = ("_aside", "_aside_count", "_held", "_line", "_turns", "count", "key")
+    __slots__ = ("_aside", "_aside_count", "_held", "_line", "_turns", "count", "index", "key", "may_borrow", "urgency")
 
-    def __init__(self, key: ClassKey) -> None:
+    def __init__(self, key: ClassKey, index: LoadIndex) -> None:
         self.key = key
+        self.urgency = key.urgency
+        self.index = index  #: the workers that can take these tasks
+        #: they take amounts, and have ancestors that could lend theirs (SCH-47)
+        self.may_borrow = key.is_nested and any(item.amount > 0 for item in key.requirement)
         self.count = 0
         self._line = Line()
         self._turns = self._line.turns
@@ -201,6 +214,11 @@ class ReadyClass:
     def standing(self) -> float:
         """Of the client that has the next turn: there must be one."""
         return self._line.next().share.standing
+
+    @property
+    def clients(self) -> Iterable[Client]:
+        """Of which something can be taken here."""
+        return [client for client, turn in self._turns.items() if turn.count]
 
     @property
     def set_aside_chunks(self) -> Iterable[Chunk]:
@@ -335,42 +353,38 @@ def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
 
 
 class ReadyQueue:
-    def __init__(self) -> None:
+    def __init__(self, index_of: Callable[[ClassKey], LoadIndex]) -> None:
         self.classes: dict[ClassKey, ReadyClass] = {}
-        self._order: list[ClassKey] = []
+        self._index_of = index_of
+        self._order: list[ReadyClass] = []  #: the same, the most urgent first
+        self._most = CLASSES_LIMIT  #: when there are more, those that ran empty are forgotten
 
     def __len__(self) -> int:
         return sum(ready.count + ready.held_count for ready in self.classes.values())
 
-    def key(self, header: TaskHeader) -> ClassKey:
-        requirement = header.capabilities
-        if header.code_tag:
-            requirement = requirement + _asked(CODE + header.code_tag)
-        if header.code_set:
-            requirement = requirement + _asked(CODE_SETS)
-        return ClassKey(-header.depth, -header.priority, requirement)
-
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
-        key = self.key(chunk.header)
+        key = chunk.combination.key
         ready = self.classes.get(key)
         if ready is None:
-            ready = self.classes[key] = ReadyClass(key)
-            insort(self._order, key, key=lambda one: one.urgency)
+            if len(self.classes) >= self._most:
+                self._forget_empty()
+            ready = self.classes[key] = ReadyClass(key, self._index_of(key))
+            insort(self._order, ready, key=lambda one: one.urgency)
         ready.add(chunk, indexes, at_front=at_front)
 
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
         chunk.drop(index)
-        self.classes[self.key(chunk.header)].drop(chunk, [index])
+        self.classes[chunk.combination.key].drop(chunk, [index])
 
     def take_one(self, chunk: Chunk, index: int) -> bool:
         """See `ReadyClass.take_one`."""
-        ready = self.classes.get(self.key(chunk.header))
+        ready = self.classes.get(chunk.combination.key)
         return ready is not None and ready.take_one(chunk, index)
 
     def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
         chunk.drop_all(indexes)
-        self.classes[self.key(chunk.header)].drop(chunk, indexes)
+        self.classes[chunk.combination.key].drop(chunk, indexes)
 
     def hold(self, client: Client) -> None:
         """Nothing of this client is taken until it is released; what becomes ready is held as well."""
@@ -402,20 +416,34 @@ class ReadyQueue:
             if not runs:
                 ready.forget(client)
 
-    def by_urgency(self) -> Iterator[ReadyClass]:
-        """Classes with something in them. When there are many, those that ran empty are forgotten."""
-        if len(self._order) > CLASSES_LIMIT:
-            self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
-            self._order = sorted(self.classes, key=lambda one: one.urgency)
-        if len(self._order) == 1:
-            ready = self.classes[self._order[0]]
-            if ready.count:
-                yield ready
+    def waiting(self) -> list[ReadyClass]:
+        """Classes with something that can be taken, the most urgent first."""
+        return [ready for ready in self._order if ready.count]
+
+    def most_urgent(self) -> ReadyClass | None:
+        """Of those that some worker can take."""
+        return next((ready for ready in self._order if ready.count and ready.index.members), None)
+
+    def placeable(self, *, is_lending: bool) -> Iterator[ReadyClass]:
+        """Those that may find a place now, the most urgent first, and of equally urgent ones that of the program which
+        had the least. All others cost next to nothing in a turn: each user may have many, and lines that no worker
+        can take stay until one joins. (SCH-49) Lent amounts are places that no index knows."""
+        found = [
+            ready for ready in self._order if ready.count and (ready.index.heap or (is_lending and ready.may_borrow))
+        ]
+        if len(found) == 1:
+            yield found[0]
             return
-        waiting = [ready for key in self._order if (ready := self.classes[key]).count]
-        for _, equals in groupby(waiting, key=lambda ready: ready.key.urgency):
-            group = list(equals)
+        for _, equals in groupby(found, key=attrgetter("urgency")):
+            # More urgent ones have taken places meanwhile.
+            group = [ready for ready in equals if ready.index.heap or ready.may_borrow]
             yield from sorted(group, key=lambda ready: ready.standing) if len(group) > 1 else group
+
+    def _forget_empty(self) -> None:
+        """Seldom: only when there may be twice as many as are in use."""
+        self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
+        self._order = [ready for ready in self._order if ready.key in self.classes]
+        self._most = max(CLASSES_LIMIT, 2 * len(self.classes))
 
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for ready in self.classes.values():

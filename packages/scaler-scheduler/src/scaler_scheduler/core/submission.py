@@ -9,7 +9,6 @@ from scaler_scheduler.core import endings, presenting, rights
 from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, line_up, unknown
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import CLASSES_MAX
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 
@@ -59,8 +58,8 @@ def _is_much(tables: Tables, chunk: Chunk) -> bool:
 def _submit_in_slices(tables: Tables, client: Client, seq: int, chunk: Chunk, batch: Submit) -> Job:
     admission = Admission(tables, client, chunk, is_graph_sealed=batch.is_graph_sealed)
     admission.refusal = _wrong_client(chunk)
-    if admission.refusal is None and len(tables.ready.classes) >= CLASSES_MAX:
-        admission.refusal = _too_many_classes(tables, chunk)
+    if admission.refusal is None and not chunk.combination.is_listed:
+        admission.refusal = _too_many_combinations(chunk)
     yield from admission.look()
     if admission.refusal is not None:
         _refuse(tables, client, seq, admission.refusal)
@@ -83,19 +82,22 @@ def _wrong_client(chunk: Chunk) -> Refusal | None:
     return None
 
 
-def _too_many_classes(tables: Tables, chunk: Chunk) -> Refusal | None:
+def _too_many_combinations(chunk: Chunk) -> Refusal | None:
+    of_user = chunk.combination.of_user
+    if of_user.has_room(chunk.combination.key):
+        return None
     text = (
-        f"tasks of {CLASSES_MAX} different priorities and capabilities wait for a worker already: "
-        "use fewer of them, or submit this when some have ended"
+        f"the unfinished tasks of this user have {len(of_user.listed)} different combinations of depth, priority and "
+        "capabilities, and no further one is accepted now: use fewer of them, or submit this when some have ended"
     )
-    return (OVERLOADED, text, "SCH-49") if tables.ready.key(chunk.header) not in tables.ready.classes else None
+    return OVERLOADED, text, "SCH-49"
 
 
 def _refusal(tables: Tables, chunk: Chunk, known: list[TaskId]) -> Refusal | None:
     wrong_client = _wrong_client(chunk)
     if wrong_client is not None:
         return wrong_client
-    if len(tables.ready.classes) >= CLASSES_MAX and (refusal := _too_many_classes(tables, chunk)) is not None:
+    if not chunk.combination.is_listed and (refusal := _too_many_combinations(chunk)) is not None:
         return refusal
     if known or tables.dependencies.kept:
         refusal = rights.foreign_task(tables, chunk.client, chunk.ids)
@@ -153,7 +155,7 @@ def _has_cycle(chunk: Chunk) -> bool:
 def _register(tables: Tables, chunk: Chunk) -> None:
     client = chunk.client
     tables.where.update(dict.fromkeys(chunk.ids, chunk))
-    client.chunks[chunk] = None
+    client.begin(chunk)
     client.unfinished_count += len(chunk.ids)
     if chunk.header.parent_task:
         tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(chunk.ids))

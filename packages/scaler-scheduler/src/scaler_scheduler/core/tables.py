@@ -26,6 +26,7 @@ from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.backlog import Backlog
 from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.cluster_events import ClusterEvents
+from scaler_scheduler.core.combinations import Combinations, UserCombinations
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
@@ -37,12 +38,12 @@ from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames
 from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.presentation import Presentation
-from scaler_scheduler.core.ready import ClassKey, ReadyQueue
+from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.results import Row, pack
 from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.shares import Share, Shares
 from scaler_scheduler.core.states import Move, State, target
-from scaler_scheduler.core.workers import LoadIndex, Worker
+from scaler_scheduler.core.workers import LoadIndexes, Worker
 
 #: What the column of attempts has room for (SCH-5).
 LAST_ATTEMPT = 65_535
@@ -94,6 +95,7 @@ class Client:
         "_last_header",
         "_own",
         "chunks",
+        "combinations",
         "generation",
         "given_bytes",
         "grant",
@@ -123,6 +125,7 @@ class Client:
         software: Software,
         limits: Limits,
         share: Share,
+        combinations: UserCombinations,
         identity: Identity | None = None,
         grant: bytes = b"",
     ) -> None:
@@ -160,6 +163,7 @@ class Client:
         self.object_count = 0
         self.object_bytes = 0
         self._last_header = self._own = TaskHeader(client=peer_id)
+        self.combinations = combinations  #: those of its user
         #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
         self.generation = 0
 
@@ -173,6 +177,14 @@ class Client:
             own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
             self._last_header, self._own = header, own
         return self._own
+
+    def begin(self, chunk: Chunk) -> None:
+        """It has unfinished tasks from now on."""
+        if chunk not in self.chunks:
+            self.chunks[chunk] = None
+            if not chunk.combination.is_listed:
+                chunk.combination = self.combinations.enter(chunk.combination)
+            chunk.combination.batch_count += 1
 
     @property
     def proven_family(self) -> bytes:
@@ -199,7 +211,9 @@ class Tables:
         self.client_sessions = 0  #: how many sessions clients have opened
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
-        self.ready = ReadyQueue()
+        self.load_indexes = LoadIndexes(self.workers)
+        self.ready = ReadyQueue(lambda key: self.load_indexes.of(key, self.ready.classes.values()))
+        self.combinations = Combinations()  #: of depth, priority and requirement, by user (SCH-49)
         self.shares = Shares(policy.user_weights)
         self.backlog = Backlog(self.ready, self._unread)
         self.dependencies = Dependencies()
@@ -222,8 +236,7 @@ class Tables:
         self.admitting: dict[Chunk, None] = {}  #: large batches that are just being looked at or accepted
         #: what was accepted since the last settling, where there is a limit for it (SCH-32)
         self.arrived: list[Chunk] = []
-        #: of requests to the storage that are answered
-        self.storage_request_ids = count(1)
+        self.storage_request_ids = count(1)  #: of requests to the storage that are answered
         self.gone_owners = GoneOwners(self.storage_request_ids)
         self.generation = 1  #: what tells this scheduler from those before it (HSK-35)
         self.presentation = Presentation()  #: what workers have from a predecessor
@@ -243,7 +256,6 @@ class Tables:
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
         self.placed_a_turn = self.placing_left = PLACED_A_TURN  #: in each turn, and in this one: then the next goes on
-        self.load_indexes: dict[tuple[object, bool], LoadIndex] = {}
         self.delivery = Delivery(self.ready, unacknowledged)
         self._out: dict[PeerId, list[Message]] = {}
         self._out_rows: dict[PeerId, list[Row]] = {}
@@ -371,7 +383,12 @@ class Tables:
         chunk.unfinished -= tasks
         chunk.client.unfinished_count -= tasks
         if not chunk.unfinished:
-            chunk.client.chunks.pop(chunk, None)
+            if chunk in chunk.client.chunks:
+                del chunk.client.chunks[chunk]
+                combination = chunk.combination
+                combination.batch_count -= 1
+                if not combination.batch_count and combination.of_user.has_many:
+                    combination.of_user.remove(combination)
             if self.history.ended_graphs is not None and chunk.header.graph_id:
                 self.history.ended_graphs.append(chunk)
 
@@ -466,20 +483,3 @@ class Tables:
             if any(row.status for row in rows):
                 size = ANSWER_BYTES + sum(ANSWER_ROW_BYTES + len(row.value) for row in rows)
                 self.backlog.pressure.answered(peer_id, size)
-
-    # ------------------------------------------------------------ placement index
-
-    def load_index(self, key: ClassKey) -> LoadIndex:
-        index = self.load_indexes.get((key.requirement, key.is_nested))
-        if index is None:
-            index = LoadIndex(key.requirement, is_nested=key.is_nested)
-            self.load_indexes[(key.requirement, key.is_nested)] = index
-            for worker in self.workers.values():
-                index.join(worker)
-        return index
-
-    def forget_load_indexes(self) -> None:
-        """There came to be very many different requirements; those still in use are indexed anew when needed."""
-        self.load_indexes.clear()
-        for worker in self.workers.values():
-            worker.indexes.clear()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Hello, Welcome, WorkerStatus
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, Requirement, offered, offers
+from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, ClassKey, Requirement, offered, offers
 from scaler_scheduler.core.shares import Shares
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.ready import ReadyClass
 
 STALE_RESULTS = 8_192
 """A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
 KEEPING_SECONDS = 30.0
 """A unit whose workers hold no tasks is kept so long, at the most, for results that clients have not acknowledged."""
+INDEXES_LIMIT = 256
+"""So many indexes are kept, also of requirements that no queued task has just now."""
 
 
 class Worker:
@@ -201,7 +208,8 @@ class LoadIndex:
         self._has_amounts = any(item.amount > 0 for item in requirement)
         self.is_nested = is_nested
         self.members: dict[Worker, None] = {}
-        self._heap: list[tuple[int, int, Worker]] = []
+        #: empty: none of them has room
+        self.heap: list[tuple[int, int, Worker]] = []
         self._order = count()
 
     def join(self, worker: Worker) -> None:
@@ -218,8 +226,8 @@ class LoadIndex:
         its data still in the caches, one that has slept does not."""
         if self.room(worker) > 0:
             order = next(self._order)
-            heapq.heappush(self._heap, (len(worker.held), -order if is_next else order, worker))
-            if len(self._heap) > 64 + 4 * len(self.members):
+            heapq.heappush(self.heap, (len(worker.held), -order if is_next else order, worker))
+            if len(self.heap) > 64 + 4 * len(self.members):
                 self._compact()
 
     def room(self, worker: Worker) -> int:
@@ -228,12 +236,42 @@ class LoadIndex:
 
     def pop_least_loaded(self) -> tuple[Worker, int] | None:
         """With its room. The caller dispatches to it and reports `load_changed`, which puts it back."""
-        while self._heap:
-            load, _, worker = heapq.heappop(self._heap)
+        while self.heap:
+            load, _, worker = heapq.heappop(self.heap)
             if load == len(worker.held) and worker in self.members and (room := self.room(worker)) > 0:
                 return worker, room
         return None
 
     def _compact(self) -> None:
-        self._heap = [(len(worker.held), next(self._order), worker) for worker in self.members if self.room(worker) > 0]
-        heapq.heapify(self._heap)
+        self.heap = [(len(worker.held), next(self._order), worker) for worker in self.members if self.room(worker) > 0]
+        heapq.heapify(self.heap)
+
+
+class LoadIndexes:
+    """One for each requirement of tasks that are queued, and of some that were."""
+
+    def __init__(self, workers: dict[PeerId, Worker]) -> None:
+        self._workers = workers
+        self._of: dict[tuple[Requirement, bool], LoadIndex] = {}
+        self._most = INDEXES_LIMIT
+
+    def of(self, key: ClassKey, in_use: Iterable[ReadyClass]) -> LoadIndex:
+        index = self._of.get((key.requirement, key.is_nested))
+        if index is None:
+            if len(self._of) >= self._most:
+                self._forget_unused({ready.index for ready in in_use})
+            index = self._of[key.requirement, key.is_nested] = LoadIndex(key.requirement, is_nested=key.is_nested)
+            for worker in self._workers.values():
+                index.join(worker)
+        return index
+
+    def join(self, worker: Worker) -> None:
+        for index in self._of.values():
+            index.join(worker)
+
+    def _forget_unused(self, in_use: set[LoadIndex]) -> None:
+        """Seldom: only when there may be twice as many as are in use."""
+        self._of = {name: index for name, index in self._of.items() if index in in_use}
+        self._most = max(INDEXES_LIMIT, 2 * len(self._of))
+        for worker in self._workers.values():
+            worker.indexes[:] = [index for index in worker.indexes if index in in_use]

@@ -192,12 +192,12 @@ class Scaler:
         nearly always, and looking at every task of every worker each second is not worth the rest."""
         tables, scaling = self._tables, self._scaling
         tasks: Counter[Requirement] = Counter()
-        for ready in tables.ready.by_urgency():
+        for ready in tables.ready.waiting():
             tasks[ready.key.requirement] += ready.count
         for worker in tables.workers.values():
             first = next(iter(worker.held.values()), None)
             if first is not None:
-                tasks[tables.ready.key(first.header).requirement] += len(worker.held)
+                tasks[first.combination.key.requirement] += len(worker.held)
         if scaling.policy not in (CAPABILITY, WATERFALL):
             tasks = Counter({(): sum(tasks.values())})
         each = self._pace.tasks_per_worker(scaling.horizon_seconds, scaling.tasks_per_worker)
