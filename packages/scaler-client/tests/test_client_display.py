@@ -39,6 +39,34 @@ def test_a_bar_for_futures_tells_how_they_ended(client: Client, cluster: FakeClu
     assert isinstance(futures[0].exception(WAIT), ZeroDivisionError) and futures[0].has_failed()
 
 
+class Interrupted(io.StringIO):
+    """Ctrl-C hits while this is flushed for the so-manieth time."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    def flush(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_bar_that_was_interrupted_takes_no_line_of_later_ones(at: int) -> None:
+    done: concurrent.futures.Future[int] = concurrent.futures.Future()
+    done.set_result(1)
+    errors = []  # as a notebook keeps the last one, with the frames of its traceback
+    try:
+        progress([done], file=Interrupted(at))
+    except KeyboardInterrupt as error:
+        errors.append(error)
+    shown = io.StringIO()
+    progress([done], file=shown)
+    assert errors, "the first drawing and the last are flushed"
+    assert "\x1b[A" not in shown.getvalue() and "1/1" in shown.getvalue()
+
+
 def test_a_bar_for_futures_of_others_and_for_none() -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         future = executor.submit(divided, 0)
