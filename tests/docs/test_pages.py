@@ -78,3 +78,17 @@ def test_the_reference_has_every_public_name() -> None:
     public |= {name for name in vars(Submitting) if not name.startswith("_")}
     listed = page.split(":members:", 1)[1].split(":inherited-members:")[0].replace(",", " ").split()
     assert public - {"asynchronous"} <= set(listed)
+
+
+LOOKED_FOR = (
+    "quickstart", "guide/map", "guide/joblib", "guide/cancel", "guide/errors", "guide/gpus", "guide/code",
+    "guide/notebooks", "operations/deploying", "operations/top",
+)  # fmt: skip
+"""What people who know another engine look for first: each is one link away from both front pages."""
+
+
+@pytest.mark.parametrize(("front", "prefix"), [("README.md", "docs/"), ("docs/index.md", "")])
+@pytest.mark.parametrize("page", LOOKED_FOR)
+def test_a_front_page_links_to_what_people_look_for(front: str, prefix: str, page: str) -> None:
+    text = (ROOT / front).read_text(encoding="utf-8")
+    assert f"]({prefix}{page}.md" in text and (ROOT / "docs" / f"{page}.md").exists()

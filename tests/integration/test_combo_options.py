@@ -58,10 +58,14 @@ def test_a_cluster_with_a_page_shows_itself_to_those_who_have_its_link() -> None
         link = client.dashboard_link
         assert link is not None and html.escape(link) in client._repr_html_()
         assert html.escape(link) in client._cluster._repr_html_()  # type: ignore[union-attr]
+        for shown in (client, client.cluster):
+            told = shown._repr_html_()  # type: ignore[union-attr]
+            assert "<th>Workers</th><td>1</td>" in told and "<th>Cores</th>" in told and "<th>Memory</th>" in told
         with browser.open(link, timeout=10) as page:
             assert page.status == 200 and b"<html" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(link.partition("?")[0], timeout=10)
+    assert "has ended" in client.cluster._repr_html_()  # type: ignore[union-attr]
     with pytest.raises(urllib.error.URLError):
         browser.open(link, timeout=10)
 

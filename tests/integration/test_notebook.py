@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -23,9 +23,11 @@ class Notebook:
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=WAIT)
+        self.told: list[str] = []  #: what the last cell wrote to stderr, where a bar goes
 
-    def run(self, source: str, on_output: Any = None) -> str:
+    def run(self, source: str, on_output: Any = None, on_told: Any = None) -> str:
         shown: list[str] = []
+        self.told.clear()
 
         def take(message: dict[str, Any]) -> None:
             content = message["content"]
@@ -34,8 +36,12 @@ class Notebook:
                 shown.append(content["text"])
                 if on_output is not None:
                     on_output(content["text"])
-            elif kind == "stream" and "UsageError" in content["text"]:
-                shown.append(content["text"])
+            elif kind == "stream":
+                self.told.append(content["text"])
+                if "UsageError" in content["text"]:
+                    shown.append(content["text"])
+                elif on_told is not None:
+                    on_told(content["text"])
             elif kind in ("execute_result", "display_data"):
                 shown.append(content["data"]["text/plain"])
             elif kind == "error":
@@ -43,6 +49,25 @@ class Notebook:
 
         self.client.execute_interactive(source, output_hook=take, timeout=WAIT)
         return "\n".join(shown)
+
+    def interrupt_at(self, wanted: str) -> Callable[[str], None]:
+        """Once: a second interrupt would hit what shows the first."""
+        awaited = [wanted]
+
+        def interrupt(text: str) -> None:
+            if awaited and wanted in text:
+                awaited.clear()
+                self.manager.interrupt_kernel()
+
+        return interrupt
+
+    def bars(self, description: str) -> list[str]:
+        """The lines of the last cell that show this bar, as they stand in the end. A bar that is drawn below others
+        moves the cursor down."""
+        text = "".join(self.told)
+        assert "\x1b[A" not in text, "a bar was drawn below one that is left over"
+        lines = [line.split("\r")[-1] for line in text.split("\n")]
+        return [line for line in lines if line.startswith(f"{description}:")]
 
     def close(self) -> None:
         self.client.stop_channels()
@@ -116,6 +141,79 @@ def test_an_interrupt_ends_the_cell_and_its_task(connected: Notebook) -> None:
     assert "KeyboardInterrupt" in shown
     until(lambda: connected.run("client.cluster_info().task_counts['dispatched']") == "0", "its task has ended")
     assert connected.run("%%scaler\n1 + 1") == "2"
+
+
+PROGRESS = """import scaler
+from tests.support.tasks import wait_for_file
+futures = futures or [client.submit(abs, -1)] + [client.submit(wait_for_file, {path!r}) for _ in range(3)]
+print(len([future.result() for future in scaler.progress(futures, "waits")]), "results")
+"""
+
+
+def test_a_bar_of_a_cell_that_is_interrupted_and_run_again(connected: Notebook, tmp_path: Any) -> None:
+    """The futures of the first run are good still, and there is one bar, which shows all of them."""
+    go_on = tmp_path / "go on"
+    connected.run("futures = None")
+    cell = PROGRESS.format(path=str(go_on))
+    for _ in range(2):
+        shown = connected.run(cell, on_told=connected.interrupt_at("0/4"))
+        assert "KeyboardInterrupt" in shown and "results" not in shown
+    go_on.touch()
+    assert connected.run(cell).strip() == "4 results"
+    (bar,) = connected.bars("waits")
+    assert "100%" in bar and "4/4" in bar
+
+
+def test_the_bar_of_a_map_that_is_interrupted_and_run_again(connected: Notebook, tmp_path: Any) -> None:
+    """The map cancels its tasks, so the second run begins at 0."""
+    go_on = tmp_path / "go on"
+    cell = f"""from tests.support.tasks import wait_for_file
+print(len(client.map(wait_for_file, [{str(go_on)!r}] * 3, progress="maps")), "results")
+"""
+    shown = connected.run(cell, on_told=connected.interrupt_at("0/3"))
+    assert "KeyboardInterrupt" in shown
+    go_on.touch()
+    assert connected.run(cell).strip() == "3 results"
+    (bar,) = connected.bars("maps")
+    assert "100%" in bar and "3/3" in bar
+
+
+def test_a_cell_as_a_task_that_is_interrupted_and_run_again(connected: Notebook, tmp_path: Any) -> None:
+    """What the first run had printed is not shown again, and all that the second prints is, the bar in it too."""
+    go_on = tmp_path / "go on"
+    source = f"""%%scaler
+from tests.support.tasks import wait_for_file
+import scaler
+print("begins", flush=True)
+wait_for_file({str(go_on)!r})
+doubled = [future.result() for future in scaler.progress([client.submit(abs, -value) for value in range(3)], "inner")]
+print("ends")
+doubled
+"""
+    shown = connected.run(source, on_output=connected.interrupt_at("begins"))
+    assert "KeyboardInterrupt" in shown and "ends" not in shown
+    go_on.touch()
+    shown = connected.run(source)
+    assert shown.count("begins") == shown.count("ends") == 1 and shown.endswith("[0, 1, 2]")
+    (bar,) = connected.bars("inner")
+    assert "100%" in bar and "3/3" in bar
+    assert connected.run("doubled") == "[0, 1, 2]"
+
+
+def test_a_cell_with_a_bar_runs_in_a_restarted_kernel(connected: Notebook, address: str, tmp_path: Any) -> None:
+    """The kernel is killed while the bar is shown: its tasks are canceled, and the cell runs in the new kernel."""
+    go_on = tmp_path / "go on"
+    cell = PROGRESS.format(path=str(go_on))
+    connected.run("futures = None")
+    connected.run(cell, on_told=connected.interrupt_at("0/4"))
+    connected.manager.restart_kernel(now=True)
+    connected.client.wait_for_ready(timeout=WAIT)
+    go_on.touch()
+    assert connected.run("%load_ext scaler\nfutures = None") == ""
+    connected.run(f"%scaler connect {address}")
+    assert connected.run(cell).strip() == "4 results"
+    (bar,) = connected.bars("waits")
+    assert "4/4" in bar
 
 
 def test_a_restarted_kernel_leaves_nothing_behind(notebook: Notebook) -> None:

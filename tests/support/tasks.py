@@ -246,3 +246,14 @@ def traced_children(client: Any) -> list[tuple[int, int, dict[str, str]]]:
 def traced_stream() -> Any:
     yield traced()
     yield traced()
+
+
+def noted_sleep(name: str, log: str, seconds: float = 0.005) -> None:
+    """Leaves its name when it starts."""
+    note(log, name)
+    time.sleep(seconds)
+
+
+def noted_lines(log: str) -> int:
+    """How many tasks had started before this one."""
+    return len(Path(log).read_text().splitlines())

@@ -10,10 +10,16 @@ from dataclasses import replace
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_publisher import FakePublisher
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client, progress
+from scaler.client.glimpse import Glimpse
 from scaler.client.info import ClusterInfo
+from scaler.monitoring import MonitorError
+from scaler_protocol.ids import new_peer_id, shown_task
+from scaler_protocol.keys import KeyOptions
+from scaler_protocol.messages import ClusterStatus, WorkerEntry
 
 
 def divided(value: int) -> float:
@@ -31,6 +37,34 @@ def test_a_bar_for_futures_tells_how_they_ended(client: Client, cluster: FakeClu
     assert "divisions: 100%" in last and "3/3" in last and "1 failed" in last and "1 canceled" in last
     assert futures[1].result(WAIT) == 1.0 and futures[0].has_failed() and not futures[1].has_failed()
     assert isinstance(futures[0].exception(WAIT), ZeroDivisionError) and futures[0].has_failed()
+
+
+class Interrupted(io.StringIO):
+    """Ctrl-C hits while this is flushed for the so-manieth time."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    def flush(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_bar_that_was_interrupted_takes_no_line_of_later_ones(at: int) -> None:
+    done: concurrent.futures.Future[int] = concurrent.futures.Future()
+    done.set_result(1)
+    errors = []  # as a notebook keeps the last one, with the frames of its traceback
+    try:
+        progress([done], file=Interrupted(at))
+    except KeyboardInterrupt as error:
+        errors.append(error)
+    shown = io.StringIO()
+    progress([done], file=shown)
+    assert errors, "the first drawing and the last are flushed"
+    assert "\x1b[A" not in shown.getvalue() and "1/1" in shown.getvalue()
 
 
 def test_a_bar_for_futures_of_others_and_for_none() -> None:
@@ -87,6 +121,43 @@ def test_to_say_so_never_waits(client: Client) -> None:
     assert said
 
 
+def test_figures_are_asked_for_in_the_background(publisher: FakePublisher) -> None:
+    glimpse, keys = Glimpse(), KeyOptions()
+    assert glimpse.look(publisher.address, keys) is None
+    publisher.repeat = ClusterStatus(workers=(WorkerEntry(new_peer_id()),))
+    eventually(lambda: glimpse.look(publisher.address, keys) is not None, "the figures have come")
+    info = glimpse.look(publisher.address, keys)
+    assert info is not None and info._figures["Workers"].startswith("1 on 1 host")
+
+
+def test_to_show_a_client_waits_for_no_figures(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, asked = threading.Event(), []
+
+    def answer(address: str, *_: object) -> ClusterInfo:
+        asked.append(address)
+        assert answered.wait(WAIT)
+        return INFO
+
+    monkeypatch.setattr("scaler.client.info.cluster_info", answer)
+    shown = [client._repr_html_() for _ in range(20)]
+    assert all("not known yet" in one for one in shown)
+    answered.set()
+    eventually(lambda: "<td>3 on 2 hosts</td>" in client._repr_html_(), "the answer is shown")
+    assert len(asked) == 1, "figures that have just come are not asked for again"
+
+
+def test_figures_that_cannot_be_had_are_no_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> ClusterInfo:
+        raise MonitorError("not with this ticket")
+
+    monkeypatch.setattr("scaler.client.info.cluster_info", refuse)
+    client._repr_html_()
+    assert client._glimpse is not None
+    client._glimpse._info = INFO
+    client._glimpse._ask(client._address, KeyOptions())
+    assert "not known yet" in client._repr_html_()
+
+
 def test_one_that_arrived_in_a_task_is_not_connected_for_it(client: Client) -> None:
     copy = Client.__new__(Client)
     copy.__setstate__(client.__getstate__())
@@ -113,8 +184,39 @@ def test_a_future_tells_name_short_id_and_state(client: Client, cluster: FakeClu
     assert repr(whole) == "<ScalerFuture: returned int>"
 
 
+def refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not to be printed")
+
+
+def test_a_future_is_a_table_in_a_notebook(client: Client, cluster: FakeCluster) -> None:
+    cluster.hold()
+    kept, broken, long = client.submit(abs, -1), client.submit(refuse, "<b>no</b>"), client.submit(refuse, "x" * 5000)
+    assert "<td>abs</td>" in kept._repr_html_() and "<td>has not ended</td>" in kept._repr_html_()
+    assert f"<td>{shown_task(kept.task_id)}</td>" in kept._repr_html_()
+    cluster.release()
+    concurrent.futures.wait([kept, broken, long], WAIT)
+    assert "<td>done, its result is not read yet</td>" in kept._repr_html_() and "Error" not in kept._repr_html_()
+    told = "<tr><th>Error</th><td>ValueError: &lt;b&gt;no&lt;/b&gt;</td></tr>"
+    assert told in broken._repr_html_() and "<td>failed</td>" in broken._repr_html_()
+    assert isinstance(broken.exception(WAIT), ValueError)
+    assert told in broken._repr_html_(), "after it was read, too"
+    assert len(long._repr_html_()) < 1500
+    whole = client.get({"a": 1}, ["a"], block=False)["a"]
+    assert whole._repr_html_() == "<b>Future</b><table><tr><th>State</th><td>returned int</td></tr></table>"
+    broken._exception = Unprintable()
+    assert "<td>Unprintable</td>" in broken._repr_html_()
+
+
+INFO = ClusterInfo("tcp://<b>:1", "1.0", 3, 2, {"gpu": 1, "<i>": 3}, {"queued": 4_000}, 3 << 20, 5, 1 << 30)
+
+
 def test_figures_of_a_cluster_are_a_table_in_a_notebook() -> None:
-    info = ClusterInfo("tcp://<b>:1", "1.0", 3, 2, {"gpu": 1, "<i>": 3}, {"queued": 4_000}, 3 << 20, 5, 1 << 30)
+    info = INFO
     table = info._repr_html_()
     assert "<td>3 on 2 hosts</td>" in table and "<td>4,000 queued</td>" in table
     assert "<td>gpu (1), &lt;i&gt; (3)</td>" in table and "tcp://&lt;b&gt;:1" in table

@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     NO_OBJECT,
     Cancel,
     CancelReply,
+    Capability,
     Credit,
     Dispatch,
     Hello,
@@ -69,6 +70,7 @@ class ModelProcessor:
         self.is_dying = False
         self.is_leaving = False
         self.code_sets: set[ObjectId] = set()  #: of all tasks that it was ever handed
+        self.gpus: tuple[str, ...] | None = None  #: that it was told to show its tasks
         self.is_suspended = False  #: the process stands still: only a kill reaches it
 
     def pass_over(self) -> None:
@@ -84,9 +86,15 @@ class ModelProcessor:
         return (task.number, status, 0, SECONDS[task.function], b"", b"")
 
 
+def needed_gpus(header: TaskHeader, all_gpus: tuple[str, ...]) -> int:
+    amount = sum(item.amount for item in header.capabilities)
+    return len(all_gpus) if amount < 0 else amount
+
+
 class AgentMachine(RuleBasedStateMachine):
     SETTINGS = Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
     CODE_SETS = (NO_OBJECT,)
+    GPU_AMOUNTS = (0,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,6 +157,12 @@ class AgentMachine(RuleBasedStateMachine):
         assert all(task.id in self.held for task in action.tasks)
         model.code_sets.update(task.header.code_set for task in action.tasks)
         assert len(model.code_sets) == 1, "a processor that has run one code set is handed tasks of another (WRK-50)"
+        if self.SETTINGS.gpus:
+            assert (action.gpus is None) == (model.gpus is not None), "its GPUs are told once, before its first task"
+            model.gpus = model.gpus if action.gpus is None else action.gpus
+            assert {needed_gpus(task.header, self.SETTINGS.gpus) for task in action.tasks} == {len(model.gpus or ())}
+            leaving = {gpu for other in self.processors.values() if other.is_dying for gpu in other.gpus or ()}
+            assert model.tasks or leaving.isdisjoint(model.gpus or ()), "of a process that has not exited yet"
         at_hand = {task.id for task in [*list(model.tasks)[-1:], *action.tasks]}
         for task in action.tasks:
             model.awaited[task.number] = frozenset(task.awaits or ())
@@ -212,7 +226,9 @@ class AgentMachine(RuleBasedStateMachine):
         self.count += count
         self.held.update(ids)
         code_set = data.draw(st.sampled_from(self.CODE_SETS))
-        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds, code_set=code_set)
+        amount = data.draw(st.sampled_from(self.GPU_AMOUNTS))
+        needs = (Capability("gpu", amount),) if amount else ()
+        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds, code_set=code_set, capabilities=needs)
         before = data.draw(st.sampled_from(sorted(self.needs.keys() - set(ids)))) if self.needs else None
         awaited: list[list[TaskId]] = []
         for index in range(count):

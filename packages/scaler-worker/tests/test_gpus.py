@@ -46,6 +46,12 @@ def test_a_batch_system_has_the_first_word(tmp_path: Path, given: str, ids: tupl
     assert find_gpus("2", {NVIDIA: given}, tmp_path).ids == ("2",)
 
 
+def test_a_selection_of_hip_is_one_of_the_devices_that_are_shown() -> None:
+    assert Gpus(AMD, ("2", "5")).environment(("5",)) == {AMD: "5", "HIP_VISIBLE_DEVICES": "0"}
+    assert Gpus(AMD, ("2", "5")).environment(()) == {AMD: "", "HIP_VISIBLE_DEVICES": ""}
+    assert Gpus(NVIDIA, ("2", "5")).environment(("2", "5")) == {NVIDIA: "2,5"}
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_every_device_is_of_one_worker(count: int) -> None:
     gpus = Gpus(NVIDIA, ("0", "1", "2"))

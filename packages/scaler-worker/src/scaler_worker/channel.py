@@ -27,6 +27,7 @@ RESUME = 3
 RECLAIM = 4  # serial
 CONFIGURE = 5  # scheduler address, storage address, inline bytes, seconds that objects are kept
 CODE = 6  # family, id and bytes of a function or serializer that the next slice names: it need not be fetched
+DEVICES = 7  # environment: shows its tasks their GPUs. Before its first slice, and never again
 
 # From the processor.
 ENDED = 1

@@ -29,6 +29,7 @@ from scaler_protocol.records import dataclass
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
+from scaler_worker.core.devices import CAPABILITY
 from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.memory import is_readable
 from scaler_worker.service import DRAIN_SIGNAL, run_agent
@@ -155,18 +156,18 @@ class Cluster:
         return self._run_worker(self._with_gpus(worker.index), worker.name)
 
     def _with_gpus(self, index: int) -> ClusterConfig:
-        """In the worker's own process: its share of the GPUs is all that its tasks see."""
+        """In the worker's own process: its tasks see GPUs of its share, or none."""
         if not self._config.gpus:
             return self._config
-        from scaler_worker.gpus import CAPABILITY, find_gpus  # most hosts have none
+        from scaler_worker.gpus import Gpus, find_gpus  # most hosts have none
 
         found = find_gpus(self._config.gpus)
         share = found.of_worker(index, len(self._workers))
-        os.environ[found.variable] = ",".join(share)
+        os.environ.update(found.environment(share))
         if not share:
             return self._config
         offered = *self._config.capabilities, Capability(CAPABILITY, len(share))
-        return replace(self._config, capabilities=offered)
+        return replace(self._config, capabilities=offered, devices=Gpus(found.variable, share))
 
     def _wait(self, now: float) -> None:
         poller = select.poll()

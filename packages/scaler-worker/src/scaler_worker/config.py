@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import KeyOptions, Pass
@@ -49,6 +49,9 @@ from scaler_worker.code_sets.options import (
     PlaceOptions,
 )
 
+if TYPE_CHECKING:
+    from scaler_worker.gpus import Gpus
+
 PROGRAM = "scaler_cluster"
 
 
@@ -71,6 +74,7 @@ class ClusterConfig:
     max_processors: int = 128
     suspends_hard: bool = False
     gpus: str = ""  #: which GPUs the workers share out; empty: nothing is said of them
+    devices: Gpus | None = None  #: in the process of one worker: those of its tasks
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
     places: PlaceOptions = field(default_factory=PlaceOptions)  #: for the modules and packages of clients
@@ -172,8 +176,8 @@ def _add_count(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--gpus", type=_gpu_ids, metavar="auto|IDS",
-        help="share out these GPUs among the workers: each offers the capability gpu and shows its tasks the ones it "
-        "has, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES; auto: those that are found here",
+        help="share out these GPUs among the workers: each offers the capability gpu and shows each task as many "
+        "as the task needs, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES; auto: those that are found here",
     )  # fmt: skip
     add_unit(group)
 

@@ -1,22 +1,22 @@
 """Which GPUs of this host the tasks of each worker see (`--gpus`).
 
-The libraries of NVIDIA and AMD show a process the devices that a variable of its environment names. A worker sets it
-before its first processor is forked, so all that a task imports sees it. The workers of a host share its devices out:
-none belongs to two workers.
+The libraries of NVIDIA and AMD show a process the devices that a variable of its environment names. The workers of a
+host share its devices out: none belongs to two workers. A processor gets those of its first task before that task
+begins (`core/devices.py`), so all that a task imports sees them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-CAPABILITY = "gpu"
 AUTO = "auto"
 NVIDIA = "CUDA_VISIBLE_DEVICES"
 AMD = "ROCR_VISIBLE_DEVICES"
+_HIP = "HIP_VISIBLE_DEVICES"
 
 _ID = re.compile(r"[A-Za-z0-9_:/-]{1,100}")
 _NVIDIA_DEVICE = re.compile(r"nvidia(\d+)")
@@ -29,6 +29,12 @@ class Gpus(NamedTuple):
     def of_worker(self, index: int, count: int) -> tuple[str, ...]:
         """Of so many workers, this one's."""
         return self.ids[index::count]
+
+    def environment(self, ids: Sequence[str]) -> dict[str, str]:
+        """Of a process that is to see these devices only. HIP numbers the devices that AMD's lower layer shows it, so a
+        selection of HIP's own, which a batch system may have made, would be one of other devices."""
+        hip = {_HIP: ",".join(str(number) for number in range(len(ids)))} if self.variable == AMD else {}
+        return {self.variable: ",".join(ids), **hip}
 
 
 def parse_gpus(text: str) -> str:

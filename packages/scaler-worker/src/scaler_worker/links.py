@@ -76,6 +76,10 @@ class ProcessorLink:
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
+    def show(self, environment: dict[str, str]) -> None:
+        """The devices of its tasks: before the first of them."""
+        self.send(pack_order(channel.DEVICES, environment))
+
     def hand_over(self, tasks: Sequence[Task], numbers: Mapping[TaskId, int]) -> None:
         switch_count = self._switch_count
         rows = [

@@ -70,8 +70,7 @@ _ROUND_ENDED = events.RoundEnded()
 
 class Agent:
     def __init__(self, config: ClusterConfig, name: str, zygote_client: ZygoteClient, page: SignalPage) -> None:
-        self._config = config
-        self._name = name
+        self._config, self._name = config, name
         self._zygote = zygote_client
         self._page = page
         self._free_slots = list(range(slot_count(config)))
@@ -86,6 +85,7 @@ class Agent:
             present_seconds=config.present_seconds,
             memory_bytes=config.memory_bytes,
             tasks_per_processor=config.tasks_per_processor,
+            gpus=config.devices.ids if config.devices else (),
         )
         self.core = AgentCore(settings)
         self._code = Code()
@@ -272,8 +272,7 @@ class Agent:
             return self._give_up(why)
         logger.info("Worker[%s] connected to the scheduler at %s", self._name, address)
         welcome = event.welcome
-        named = self._config.storage_address or welcome.storage_address
-        storage_address = named or default_storage_address(address)  # HSK-18
+        storage_address = self._config.storage_address or welcome.storage_address or default_storage_address(address)
         inline_bytes = welcome.limits.inline_bytes
         retention_seconds = self._config.object_retention_seconds
         if welcome.object_retention_seconds > 0:
@@ -379,13 +378,14 @@ class Agent:
         self._page.write(slot, 0, 0)
         self._zygote.spawn(action.processor, slot, processor_end)
         processor_end.close()
-        link = ProcessorLink(action.processor, slot, agent_end, self._code)
-        self._links[action.processor] = link
+        link = self._links[action.processor] = ProcessorLink(action.processor, slot, agent_end, self._code)
         link.send(self._configuration)
         self._watch(link)
 
     def _hand_over(self, action: actions.HandOver) -> None:
         link = self._links[action.processor]
+        if self._config.devices and action.gpus is not None:
+            link.show(self._config.devices.environment(action.gpus))
         link.hand_over(action.tasks, action.numbers)
         self._watch_unsent(link)
 

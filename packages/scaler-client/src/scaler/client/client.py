@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from scaler.client.glimpse import Glimpse
     from scaler.client.info import ClusterInfo
     from scaler.client.submitting.code import CodeSource, Requirements
     from scaler.client.submitting.named import NamedCalls
@@ -140,6 +141,7 @@ class Client(Submitting):
         self._calls: Calls | None = None
         self._named: NamedCalls | None = None
         self._is_shared = False
+        self._glimpse: Glimpse | None = None
         #: what the tasks of this handle import from, packed (CLI-24)
         self._code = b""
         #: names this handle's tasks: handles in one process of a worker share a connection
@@ -311,13 +313,28 @@ class Client(Submitting):
         return f"<Client of {self._address}, {', '.join(self._standing())}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """For notebooks. Workers and memory are as last published: to show a client waits for nothing."""
         import html
 
-        link = html.escape(self.dashboard_link or "")
-        page = f'<br><a href="{link}" target="_blank">page</a>' if link else ""
-        standing = ", ".join(self._standing())
-        return f"<b>Client</b> of <code>{html.escape(self._address)}</code><br>{html.escape(standing)}{page}"
+        from scaler.client.display import link_to, table_of  # few programs show one
+
+        rows = {"State": ", ".join(self._standing()), **self._figures()}
+        head = f"<b>Client</b> of <code>{html.escape(self._address)}</code> {link_to(self.dashboard_link)}"
+        return f"{head.rstrip()}{table_of(rows)}"
+
+    def _figures(self) -> dict[str, str]:
+        """Of the cluster, for people."""
+        from scaler.client.glimpse import Glimpse
+
+        calls = self._calls
+        if self._is_closed or self._is_refusing or calls is None or calls.connection.is_closed:
+            return {}
+        self._glimpse = self._glimpse or Glimpse()
+        info = self._glimpse.look(calls.connection.address, self._keys)
+        figures: dict[str, str] = getattr(self._cluster, "_figures", {})
+        if info is None:
+            return figures or {"Workers": "not known yet: show the client again in a moment"}
+        return {**info._figures, **figures}
 
     def _standing(self) -> tuple[str, ...]:
         """For people. What is known here: nothing is asked of anybody, and no lock is waited for."""

@@ -259,6 +259,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
             named.append(f"of {self._name}")
         return f"<{' '.join(['ScalerFuture', *named])}: {self._standing()}>"
 
+    def _repr_html_(self) -> str:
+        from scaler.client.display import html_of_future  # few programs show one
+
+        return html_of_future(self)
+
     def _standing(self) -> str:
         if self._state not in _ENDED:
             return "has not ended"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 
+from scaler.client.display import table_of
 from scaler.monitoring import Subscription
 from scaler.top.formats import byte_text
 from scaler_protocol.keys import KeyOptions
@@ -32,21 +32,28 @@ class ClusterInfo:
     object_count: int
     object_bytes: int
 
+    @property
+    def _figures(self) -> dict[str, str]:
+        """Workers, cores and memory, as texts under their titles."""
+        hosts = "1 host" if self.host_count == 1 else f"{self.host_count:,} hosts"
+        return {
+            "Workers": f"{self.worker_count:,} on {hosts}",
+            "Cores": f"up to {self.worker_count:,}, one to a worker",
+            "Memory of workers": byte_text(self.memory_bytes),
+        }
+
     def _repr_html_(self) -> str:
         """For notebooks: a table."""
         offers = ", ".join(f"{name} ({count:,})" for name, count in self.capabilities.items())
         tasks = ", ".join(f"{count:,} {state}" for state, count in self.task_counts.items())
-        hosts = "1 host" if self.host_count == 1 else f"{self.host_count:,} hosts"
         rows = {
             "Scheduler": f"{self.address}, version {self.version}",
-            "Workers": f"{self.worker_count:,} on {hosts}",
+            **self._figures,
             "Capabilities": offers or "none",
             "Tasks": tasks or "none",
-            "Memory of workers": byte_text(self.memory_bytes),
             "Objects": f"{self.object_count:,} of {byte_text(self.object_bytes)}",
         }
-        lines = [f"<tr><th>{title}</th><td>{html.escape(text)}</td></tr>" for title, text in rows.items()]
-        return f"<table>{''.join(lines)}</table>"
+        return table_of(rows)
 
 
 def cluster_info(address: str, keys: KeyOptions, timeout_seconds: float) -> ClusterInfo:

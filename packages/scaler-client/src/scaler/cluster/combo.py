@@ -229,13 +229,31 @@ class SchedulerClusterCombo:
     def __repr__(self) -> str:
         return f"<SchedulerClusterCombo at {self._address}, {self._n_workers} workers>"
 
+    @property
+    def _figures(self) -> dict[str, str]:
+        """Workers, cores and memory, as texts under their titles."""
+        from scaler.top.formats import byte_text
+
+        return {
+            "Workers": f"{self._n_workers:,}",
+            "Cores": f"{_core_count():,} of this machine",
+            "Memory": f"{byte_text(os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'))} of this machine",
+        }
+
     def _repr_html_(self) -> str:
         """For notebooks: with a link to the page, if there is one."""
         import html
 
-        link = html.escape(self.dashboard_link or "")
-        page = f' <a href="{link}" target="_blank">page</a>' if link else ""
-        return f"<b>Cluster</b> at <code>{html.escape(self._address)}</code>, {self._n_workers:,} workers{page}"
+        from scaler.client.display import link_to, table_of  # few programs show one
+
+        rows = self._figures if self._children else {"State": "has ended"}
+        head = f"<b>Cluster</b> at <code>{html.escape(self._address)}</code> {link_to(self.dashboard_link)}"
+        return f"{head.rstrip()}{table_of(rows)}"
+
+
+def _core_count() -> int:
+    """Those that this program, and so its cluster, may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()

@@ -32,6 +32,7 @@ class HandOver(NamedTuple):
     processor: int
     tasks: tuple[Task, ...]
     numbers: Mapping[TaskId, int] = NO_NUMBERS
+    gpus: tuple[str, ...] | None = None  #: before all else, let the processor see these only; None: it has been told
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ the group of the first task that it is handed, for its life. What it has importe
 under the same names and with other contents. So another group's task gets another processor: one that waits for it, a
 new one, or the one that is started in place of an idle processor of a third group.
 
-While no task has ever had a code set, none of this is looked at.
+Where a worker has GPUs, a processor has some of them for its life, too, and runs tasks that need so many (devices.py).
+
+While no task has ever had a code set, and there are no GPUs, none of this is looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Iterator
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import family_in
 from scaler_protocol.messages import TaskHeader
-from scaler_worker.core import recycling
+from scaler_worker.core import devices, recycling
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
 
@@ -37,12 +39,44 @@ def note_code_set(tables: Tables) -> None:
                 processor.group = _NO_GROUP
 
 
+def join(tables: Tables, processor: Processor, task: Task) -> tuple[str, ...] | None:
+    """It is about to be handed this task. If that is its first one: the GPUs that it has from now on."""
+    if processor.group is not None:
+        return None
+    processor.group = group_of(task.header)
+    processor.gpus = devices.choice(tables, task.header)
+    return processor.gpus if tables.settings.gpus else None
+
+
+def is_for(tables: Tables, processor: Processor, header: TaskHeader) -> bool:
+    """It has run tasks, and such tasks are what it is for."""
+    return processor.group == group_of(header) and devices.suits(tables, processor, header)
+
+
 def takes(tables: Tables, processor: Processor, task: Task) -> bool:
     """An idle processor may be handed this task. A fresh one is kept while another idle one is of the task's group."""
-    group = group_of(task.header)
+    header = task.header
     if processor.group is not None:
-        return processor.group == group
-    return not any(other.group == group for other in available(tables))
+        return is_for(tables, processor, header) and not devices.is_leaving(tables, processor.gpus)
+    if devices.is_leaving(tables, devices.choice(tables, header)):
+        return False
+    return not any(is_for(tables, other, header) for other in available(tables))
+
+
+class Slice:
+    """Tasks for one processor: those that it is for, or, if it is fresh, that are like the first."""
+
+    def __init__(self, tables: Tables, processor: Processor) -> None:
+        self._tables = tables
+        self._processor = processor
+        self._kind: tuple[bytes, int] | None = None
+
+    def takes(self, header: TaskHeader) -> bool:
+        if self._processor.group is not None:
+            return is_for(self._tables, self._processor, header)
+        kind = group_of(header), devices.amount_of(header) if self._tables.settings.gpus else 0
+        self._kind = self._kind or kind
+        return self._kind == kind
 
 
 def available(tables: Tables) -> Iterator[Processor]:
@@ -64,9 +98,9 @@ def ready_count(tables: Tables) -> int:
     task = tables.queue.first()
     if not tables.is_grouped or task is None:
         return tables.count(State.IDLE, State.STARTING)
-    group = group_of(task.header)
     return sum(
-        processor.state in (State.IDLE, State.STARTING) and processor.group in (None, group)
+        processor.state in (State.IDLE, State.STARTING)
+        and (processor.group is None or is_for(tables, processor, task.header))
         for processor in tables.processors.values()
     )
 
@@ -77,8 +111,8 @@ def make_room(tables: Tables, now: float) -> None:
     task = tables.queue.first()
     if not tables.is_grouped or task is None:
         return
-    group = group_of(task.header)
-    others = [one for one in available(tables) if one.group is not None and one.group != group]
+    header = task.header
+    others = [one for one in available(tables) if one.group is not None and not is_for(tables, one, header)]
     others.sort(key=lambda processor: processor.since)
     is_full = len(tables.processors) >= tables.settings.max_processors
     for processor in others[: max(len(others) - SPARE_PROCESSORS, int(is_full))]:
@@ -87,4 +121,4 @@ def make_room(tables: Tables, now: float) -> None:
 
 def has_others(tables: Tables, task: Task) -> bool:
     """Some processor is idle that cannot take this task: another can be started in its place."""
-    return tables.is_grouped and any(one.group != group_of(task.header) for one in available(tables))
+    return tables.is_grouped and any(not is_for(tables, one, task.header) for one in available(tables))

@@ -123,9 +123,8 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
     tasks = _take_slice(tables, processor, limit, least_depth)
     if not tasks:
         return
+    gpus = grouping.join(tables, processor, tasks[0]) if tables.is_grouped else None
     processor.step(Step.HAND_OVER, now)
-    if tables.is_grouped:
-        processor.group = grouping.group_of(tasks[0].header)
     for task in tasks:
         processor.last_number += 1
         task.number = processor.last_number
@@ -133,7 +132,7 @@ def _hand_slice(tables: Tables, processor: Processor, limit: int, least_depth: i
     processor.slice.extend(tasks)
     if tables.recycles:
         recycling.note_handed(tables, processor)
-    tables.actions.append(HandOver(processor.number, tuple(tasks), _numbers_awaited(tables, tasks)))
+    tables.actions.append(HandOver(processor.number, tuple(tasks), _numbers_awaited(tables, tasks), gpus))
     if was_empty:
         begin_first(tables, processor, now)
 
@@ -189,8 +188,7 @@ class _Budget:
         self._is_empty = not processor.slice
         self._least_depth = least_depth
         self._estimate_of = tables.durations.estimate
-        self._is_grouped = tables.is_grouped
-        self._group = processor.group
+        self._group = grouping.Slice(tables, processor) if tables.is_grouped else None
         self._header: TaskHeader | None = None
         self._function: ObjectId | None = None
         self._estimate: float | None = None
@@ -201,7 +199,7 @@ class _Budget:
 
     def accepts(self, task: Task) -> bool:
         if task.function is not self._function or task.header is not self._header:
-            if task.header.depth < self._least_depth or (self._is_grouped and not self._is_of_group(task.header)):
+            if task.header.depth < self._least_depth or (self._group and not self._group.takes(task.header)):
                 return False
             self._function, self._header = task.function, task.header
             self._estimate = None if task.header.timeout_seconds > 0 else self._estimate_of(task.function)
@@ -220,13 +218,6 @@ class _Budget:
         parts = task.parts
         self._bytes -= len(parts) if type(parts) is bytes else task.part_bytes
         return True
-
-    def _is_of_group(self, header: TaskHeader) -> bool:
-        """A slice has tasks of one group: that of its processor, or of the first that goes into it."""
-        group = grouping.group_of(header)
-        if self._group is None:
-            self._group = group
-        return self._group == group
 
 
 def _fall_back(tables: Tables, now: float) -> None:

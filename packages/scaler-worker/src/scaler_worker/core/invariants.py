@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.holding.credit import nested_reserve
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import TaskId
-from scaler_worker.core import deadlines, grouping, handing, nesting
+from scaler_worker.core import deadlines, devices, grouping, handing, nesting
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.processors import Processor, State
 from scaler_worker.core.tables import Tables
@@ -20,8 +20,7 @@ def check(core: AgentCore) -> None:
     for processor in tables.processors.values():
         _check_processor(processor)
         if tables.is_grouped and processor.last_number:
-            groups = {grouping.group_of(task.header) for task in processor.slice}
-            assert groups <= {processor.group}, "a processor has tasks of one group (WRK-50)"
+            _check_group(tables, processor)
     assert len(tables.processors) <= tables.settings.max_processors
     assert not (tables.is_draining and len(tables.queue)), "a draining worker has handed back its queue"
     _check_liveness(tables)
@@ -33,6 +32,14 @@ def check(core: AgentCore) -> None:
     if tables.is_quiet():
         assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
         assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts no processor"
+
+
+def _check_group(tables: Tables, processor: Processor) -> None:
+    groups = {grouping.group_of(task.header) for task in processor.slice}
+    assert groups <= {processor.group}, "a processor has tasks of one group (WRK-50)"
+    ids = tables.settings.gpus
+    for amount in {devices.amount_of(task.header) for task in processor.slice} if ids else ():
+        assert len(processor.gpus) == (len(ids) if amount < 0 else min(amount, len(ids))), "tasks see what they need"
 
 
 def _check_liveness(tables: Tables) -> None:

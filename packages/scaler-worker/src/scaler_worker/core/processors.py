@@ -103,7 +103,8 @@ class Processor:
     memory_at: float = -inf  #: when that was
     low_until: float = inf  #: until then it is below the soft limit of memory for certain
     is_unread: bool = False  #: it gets no task before its memory is read again
-    group: bytes | None = None  #: whose tasks it runs, since the first one (WRK-50); not kept where none has a code set
+    group: bytes | None = None  #: whose tasks it runs, since the first one (WRK-50); kept where tables.is_grouped
+    gpus: tuple[str, ...] = ()  #: all that its tasks see, since the first one (devices.py)
     is_low: bool = True  #: it was below that limit at some time since its first task began
 
     def step(self, step: Step, now: float) -> None:

@@ -44,6 +44,7 @@ class Settings:
     suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
     memory_bytes: int = 0  #: the most that a processor may have; zero: any
     tasks_per_processor: int = 0  #: how many a processor runs before it is replaced; zero: any number
+    gpus: tuple[str, ...] = ()  #: devices that tasks get by their amount of `gpu`; empty: none are shared out
     present_seconds: float = 60.0  #: how long tasks are kept for a successor of the scheduler; zero: not at all
 
 
@@ -107,13 +108,14 @@ class Tables:
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
     presenting: Presenting = field(init=False)
-    is_grouped: bool = False  #: some task has had a code set, so processors belong to groups (grouping.py)
+    is_grouped: bool = False  #: some task has had a code set, or there are GPUs: processors belong to groups
     recycles: bool = field(init=False)  #: a processor may become worn
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.code_guard = CodeGuard(settings.worker_name, settings.encode_error, settings.code_tags)
         self.presenting = Presenting(settings.present_seconds)
+        self.is_grouped = bool(settings.gpus)
         self.recycles = settings.memory_bytes > 0 or settings.tasks_per_processor > 0
 
     @property

@@ -127,6 +127,7 @@ class ProcessorLoop:
             channel.RECLAIM: self._on_reclaim,
             channel.CONFIGURE: self._on_configure,
             channel.CODE: self._on_code,
+            channel.DEVICES: os.environ.update,
         }
 
     def run(self) -> None:

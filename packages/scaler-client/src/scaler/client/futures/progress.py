@@ -9,6 +9,9 @@ from typing import IO, Any, TypeVar
 
 from scaler.client.future import ScalerFuture
 
+_NOT_YET_SECONDS = 1e-9
+"""tqdm's constructor draws no bar that has a delay."""
+
 F = TypeVar("F", bound=concurrent.futures.Future[Any])
 
 
@@ -55,11 +58,21 @@ def of_map(wanted: bool | str, iterables: tuple[Iterable[Any], ...]) -> Iterator
         yield tell
 
 
-def _bar(description: str, total: int | None, file: IO[str] | None) -> Any:
+@contextmanager
+def _bar(description: str, total: int | None, file: IO[str] | None) -> Iterator[Any]:
+    """A bar that is closed whatever happens. A bar that an interrupt left open would take its line for ever, and each
+    bar of later would be drawn one line below. In a notebook every drawing waits for the output to be sent, which is
+    where interrupts hit: so the first drawing is not left to tqdm's constructor, from which nothing is closed."""
     try:
         from tqdm.auto import tqdm
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "a progress display needs tqdm: pip install 'scaler-client[progress]'", name="tqdm"
         ) from None
-    return tqdm(desc=description, total=total, file=file, unit="task", dynamic_ncols=True)
+    options: dict[str, Any] = {"file": file, "unit": "task", "dynamic_ncols": True, "delay": _NOT_YET_SECONDS}
+    with tqdm(desc=description, total=total, **options) as bar:
+        try:
+            bar.refresh()
+        finally:
+            bar.delay = 0  # else a bar of tasks that end at once would not be drawn to its end
+        yield bar

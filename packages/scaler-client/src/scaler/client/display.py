@@ -1,0 +1,50 @@
+"""What notebooks show of a client, a cluster and a future. Nothing here waits for the network or for a lock."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+from scaler.client.errors import task_error_of
+from scaler_protocol.ids import shown_task
+
+ERROR_CHARACTERS = 1000
+"""Of the text of an error: a future is shown in a few lines."""
+
+
+def table_of(rows: Mapping[str, str]) -> str:
+    """Titles and texts, escaped."""
+    lines = [f"<tr><th>{html.escape(title)}</th><td>{html.escape(text)}</td></tr>" for title, text in rows.items()]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def link_to(page: str | None) -> str:
+    """To the page of a cluster, if there is one."""
+    return f'<a href="{html.escape(page)}" target="_blank">page</a>' if page else ""
+
+
+def html_of_future(future: Any) -> str:
+    """Which task a ScalerFuture stands for, how it stands, and the text of its error. Its result is not read."""
+    rows = {}
+    if future._name:
+        rows["Function"] = future._name
+    if future.task_id:
+        rows["Task"] = shown_task(future.task_id)
+    rows["State"] = future._standing()
+    if told := _error_text(future):
+        rows["Error"] = told if len(told) <= ERROR_CHARACTERS else told[:ERROR_CHARACTERS] + " …"
+    return f"<b>Future</b>{table_of(rows)}"
+
+
+def _error_text(future: Any) -> str:
+    outcomes, exception = future._outcomes, future._exception
+    if exception is not None:
+        try:
+            return f"{type(exception).__name__}: {exception}"
+        except Exception:  # noqa: BLE001 of the exception's own code
+            return type(exception).__name__
+    if outcomes is None or not any(outcomes.statuses):
+        return ""
+    error = task_error_of(outcomes)
+    return ": ".join(filter(None, (error.type_name.rpartition(".")[2], error.message)))
