@@ -205,7 +205,8 @@ class Storage:
             ids, self._unneeded = self._unneeded, []
         # Under this lock no function is wanted again that we are just releasing: what puts it comes after that.
         with self.functions.lock:
-            self._quietly_release(self.functions.unwanted(ids))
+            if unwanted := self.functions.unwanted(ids):
+                self._quietly_release(unwanted)
 
     def hold(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | Definition | None) -> None:
         """Results that workers have stored in our name."""
@@ -228,6 +229,7 @@ class Storage:
         with self._owner_lock:
             self._previous.append(self._owner)
             self._owner = owner
+        self.holdings.count_again()
         self._retry_now.set()
 
     def take_over(self, grant: bytes, then: Callable[[PeerId, bool], None]) -> None:
@@ -247,6 +249,8 @@ class Storage:
         """Until it is done, or a later name takes over: a storage that cannot be reached may come back, and what
         is not taken over would be lost with the old name, or stay under it."""
         self._given_up += previous
+        if self._unneeded:  # an interrupt may have come before a job for that was waiting
+            self._release_unneeded()
         late_at = time.monotonic() + self._timeout_seconds
         is_late = False
         for pause in chain(TAKE_OVER_PAUSES, repeat(TAKE_OVER_PAUSES[-1])):
