@@ -396,6 +396,7 @@ def test_a_release_gives_up_a_put_of_the_same_object_that_is_not_done(told):
     told.begin(ReleaseOperation(OWNER, [OBJECT]))
     assert [type(request) for request in told.asked()] == [Put, Put, Release]
     assert put.is_done and not other.is_done and not of_another.is_done
+    assert put.error is None, "to a caller that still waits, it was stored and then released"
 
 
 def test_a_release_after_a_put_is_asked_for_after_all_its_chunks(told):

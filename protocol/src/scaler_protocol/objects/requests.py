@@ -51,12 +51,13 @@ class ObjectRequests:
                 return
         if isinstance(operation, ReleaseOperation):
             for put in operation.overtaken(self.operations):
-                self.abandon(put)
+                del self.operations[put]
+                put.overtake()
         self.operations[operation] = 0
         self._ready.append(operation)
 
     def abandon(self, operation: Operation) -> None:
-        """Its caller waits no more, or what it puts is released; replies that still come are dropped."""
+        """Its caller waits no more; replies that still come are dropped."""
         self.operations.pop(operation, None)
         operation.fail(StorageUnavailable("interrupted"))
 

@@ -202,6 +202,9 @@ class Holdings:
         """As far as is known here."""
         return object_id in self._held and object_id not in self._lost
 
+    def is_held(self, object_id: ObjectId) -> bool:
+        return object_id in self._held
+
     def is_lost(self, object_id: ObjectId) -> bool:
         return object_id in self._lost
 
