@@ -199,6 +199,32 @@ def test_a_successor_gets_no_task_that_may_have_begun_to_stream() -> None:
     assert successor.pending_count == 1, "also when a turn was interrupted"
 
 
+def test_an_inheritor_releases_what_ended_tasks_took() -> None:
+    """Whether the core before it has is unknown: a Release may be repeated. (OWN-3)"""
+    told = Told()
+    told.submit(call("a", objects=(OBJECT,)), call("b", objects=(ObjectId(bytes(16)),)))
+    told.sent()
+    told(succeeded("a"))  # its collector was told, and then the turn was interrupted
+    heir = ClientCore(timeout_seconds=TIMEOUT)
+    assert heir.inherit(told.core, lambda task_id, entry: task_id == task("a"), now=1.0) == [Release((OBJECT,))]
+    assert heir.pending_count == 1, "what has not ended needs its own"
+    heir = ClientCore(timeout_seconds=TIMEOUT)
+    assert heir.inherit(told.core, lambda task_id, entry: False, now=1.0) == [], "it begins again"
+    again = {task("a"), task("b")}
+    heir = ClientCore(timeout_seconds=TIMEOUT)
+    assert heir.inherit(told.core, lambda task_id, entry: False, 1.0, again) == [], "its submission is handled again"
+    assert heir.is_idle
+
+
+def test_an_inheritor_releases_what_an_ended_graph_took() -> None:
+    told = Told()
+    told(graph_of(GRAPH, [GraphNode(call("a"))], objects=(OBJECT,)))
+    told.sent()
+    told(succeeded("a"))
+    heir = ClientCore(timeout_seconds=TIMEOUT)
+    assert heir.inherit(told.core, lambda task_id, entry: True, now=1.0) == [Release((OBJECT,))]
+
+
 @pytest.mark.parametrize("most_tasks", [100, 2])
 def test_a_successor_gets_a_task_that_runs_again_once(most_tasks: int) -> None:
     """One of a batch has ended, its value is lost, and so it was submitted again by itself."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
+from scaler.utility.exceptions import MissingObjects
+from scaler_protocol.ids import ObjectId
 
 LARGE = 100_000
 SHORT = 0.6
@@ -87,3 +90,49 @@ def test_a_value_of_a_map_that_is_lost(cluster: FakeCluster, client: Client) -> 
                 mapped.result(WAIT)
         finally:
             cluster.release()
+
+
+def upper(client: Client) -> concurrent.futures.Future[bytes]:
+    return client.submit(bytes.upper, b"a" * LARGE)
+
+
+def upper_of_a_reference(client: Client) -> concurrent.futures.Future[bytes]:
+    return client.submit(bytes.upper, client.send_object(b"a" * LARGE))
+
+
+@pytest.mark.parametrize("call", (upper, upper_of_a_reference))
+def test_what_a_lost_value_takes_is_stored_again_in_time(
+    cluster: FakeCluster, client: Client, call: Callable[[Client], concurrent.futures.Future[bytes]]
+) -> None:
+    future = call(client)
+    concurrent.futures.wait([future], WAIT)
+    in_vain = pytest.raises(concurrent.futures.TimeoutError, match="not stored again in time")
+    with cluster.silent_storage(), losing(client), in_vain:
+        future.result(SHORT)
+    assert future.result(WAIT) == b"A" * LARGE
+
+
+def test_a_lost_value_behind_another(cluster: FakeCluster, client: Client) -> None:
+    first, second = upper(client), upper(client)
+    concurrent.futures.wait([first, second], WAIT)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with cluster.silent_storage(), losing(client):
+            waiting = threads.submit(first.result)
+            eventually(lambda: cluster.is_asked, "what the first one takes is being stored again")
+            with pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
+                second.result(SHORT)
+            assert not waiting.done()
+        assert waiting.result(WAIT) == b"A" * LARGE
+    assert second.result(WAIT) == b"A" * LARGE
+
+
+@contextmanager
+def losing(client: Client) -> Iterator[None]:
+    """The storage has no value any more."""
+
+    def lost(_object_id: ObjectId, _end_at: float) -> None:
+        raise MissingObjects("it is lost")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client._ready().connection.storage, "get", lost)
+        yield

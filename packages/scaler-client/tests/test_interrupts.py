@@ -15,6 +15,7 @@ from tests.support.interrupts import Cut, interrupted_at
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
+from scaler.client.submitting import mapping
 
 LARGE = 100_000
 """Bytes that do not ride along."""
@@ -120,14 +121,44 @@ def a_graph(client: Client) -> None:
     assert client.get({"a": (len, bytes(LARGE))}, ["a"]) == {"a": LARGE}
 
 
-#: Of a call before it leaves. What an interrupt does to a turn of the driver below, other tests tell.
-CALL = ("/client/submitting/", "/client/graph/", "/client/objects/puts.py")
+def a_map_of_large_arguments(client: Client) -> None:
+    sizes = [LARGE, 5, LARGE, LARGE]
+    assert client.map(len, map(bytes, sizes), timeout=WAIT) == sizes
 
 
-@pytest.mark.parametrize("program", (a_large_argument, a_large_argument_beside_a_future, a_graph))
+def a_map_with_large_results(client: Client) -> None:
+    assert client.map(bytes, [LARGE, 1, LARGE], timeout=WAIT) == [bytes(LARGE), bytes(1), bytes(LARGE)]
+
+
+def a_sent_object(client: Client) -> None:
+    client.send_object(bytes(LARGE))
+
+
+def a_sent_object_for_a_call(client: Client) -> None:
+    reference = client.send_object(bytes(LARGE))
+    assert client.submit(len, reference).result(WAIT) == LARGE
+    reference.release()
+
+
+#: Of the call's own code. What an interrupt does to a turn of the driver below, `test_interrupted_turns` tells.
+CALL = ("/client/submitting/", "/client/graph/", "/client/objects/puts.py", "/client/object_reference.py")
+
+STORING = (
+    a_large_argument,
+    a_large_argument_beside_a_future,
+    a_graph,
+    a_map_of_large_arguments,
+    a_map_with_large_results,
+    a_sent_object,
+    a_sent_object_for_a_call,
+)
+
+
+@pytest.mark.parametrize("program", STORING)
 def test_a_call_that_is_interrupted_leaves_no_object_in_the_storage(
-    client: Client, cluster: FakeCluster, program: Callable[[Client], None]
+    client: Client, cluster: FakeCluster, program: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(mapping, "FIRST_BATCH", 2)  # each map has several
     with interrupted_at(None, CALL) as counted:
         program(client)
     for place in range(1, counted.count + 1):

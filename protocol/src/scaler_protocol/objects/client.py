@@ -70,14 +70,19 @@ class ObjectClient:
         self.start_put(object_id, owner, buffers, grant).finish()  # which asks, unless it was asked before
 
     def start_put(
-        self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer], grant: bytes = b""
+        self,
+        object_id: ObjectId,
+        owner: PeerId,
+        buffers: Sequence[Buffer],
+        grant: bytes = b"",
+        end_at: float = math.inf,
     ) -> PendingPut:
         """The same in two steps, so that others can be begun before this one is answered: several small ones are asked
         for together, at the latest when a caller waits. Where memory is not shared it waits here: then it is the bytes
-        that take the time, and not the answer."""
+        that take the time, and not the answer. TimeoutError if they are not stored by `end_at`."""
         named = Owner(owner, grant)
         total_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
-        if total_bytes >= SHARED_BYTES and self._shares_memory():
+        if total_bytes >= SHARED_BYTES and self._shares_memory(end_at):
             try:
                 file = memory_files.create(object_id, buffers)
             except OSError:
@@ -89,7 +94,7 @@ class ObjectClient:
                 return PendingPut(link, shared, lambda: PutOperation(object_id, named, buffers), file)
         link = self._link()
         operation = PutOperation(object_id, named, buffers)
-        link.run(operation)
+        link.run(operation, end_at)
         return PendingPut(link, operation)
 
     def get(
@@ -156,10 +161,10 @@ class ObjectClient:
         """Calls that are under way in other threads raise StorageUnavailable; later ones connect anew."""
         _close_own(self._links)
 
-    def _shares_memory(self) -> bool:
+    def _shares_memory(self, end_at: float) -> bool:
         link = self._link()
         if link.shares_memory is None and memory_files.FEATURES:
-            link.run(MeetOperation())
+            link.run(MeetOperation(), end_at)
         return bool(link.shares_memory)
 
     def _is_full(self, put_bytes: int) -> bool:
@@ -215,13 +220,13 @@ class PendingPut:
         """`finish` will not wait, unless it has to send the bytes after all."""
         return self._operation.is_done
 
-    def finish(self) -> None:
-        """Until the object exists; raises what went wrong."""
+    def finish(self, end_at: float = math.inf) -> None:
+        """Until the object exists; raises what went wrong, TimeoutError if it does not by `end_at`."""
         try:
-            self._link.finish(self._operation)
+            self._link.finish(self._operation, end_at)
         except NotShared:
             assert self._otherwise is not None, "only memory files are refused for not being shared"
-            self._link.run(self._otherwise().in_place_of(self._operation))
+            self._link.run(self._otherwise().in_place_of(self._operation), end_at)
 
 
 class PendingGet:

@@ -101,10 +101,10 @@ class Link:
 
     # ------------------------------------------------------------ for callers
 
-    def run(self, operation: Operation) -> None:
-        """Until the operation is done; raises its error. Bounded by the timeout."""
+    def run(self, operation: Operation, end_at: float = math.inf) -> None:
+        """Until the operation is done; raises its error. Bounded by the timeout, and by `end_at` as `finish`."""
         self.start(operation, is_urgent=False)
-        self.finish(operation)
+        self.finish(operation, end_at)
 
     def finish(self, operation: Operation, end_at: float = math.inf) -> None:
         """The same for one that has been started. TimeoutError if it is not done by then; nothing waits for it then."""

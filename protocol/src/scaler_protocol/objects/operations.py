@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from scaler_protocol import codes
 from scaler_protocol.columns import join_ids
 from scaler_protocol.errors import ScalerError, StorageError, readable, storage_error
-from scaler_protocol.ids import NO_OWNER, ObjectId, Owner
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId
 from scaler_protocol.messages import (
     Buffer,
     Duplicate,
@@ -83,10 +83,18 @@ class Operation(ABC):
         """Until this instant silence is no bad sign: the storage was asked to wait."""
         return 0.0
 
+    def puts_any(self, owner: PeerId, ids: Container[ObjectId]) -> bool:
+        """It stores one of these objects for this owner."""
+        return False
+
     def in_place_of(self, other: Operation) -> Self:
         """The same operation in another way. The patience of its caller does not begin anew."""
         self.started_at = other.started_at
         return self
+
+    def overtake(self) -> None:
+        """What it stores is released before all of it was sent: as if it had been stored before."""
+        self._succeed()
 
     def fail(self, error: ScalerError) -> None:
         if not self.is_done:
@@ -155,6 +163,9 @@ class PutOperation(Operation):
         self.attempt += 1
         self._next_index = self._confirmed_count = 0
 
+    def puts_any(self, owner: PeerId, ids: Container[ObjectId]) -> bool:
+        return self._owner.peer_id == owner and self._object_id in ids
+
 
 class NotShared(ScalerError):
     """The storage cannot or will not read this file; the object is to be put in chunks."""
@@ -194,6 +205,9 @@ class PutSharedOperation(Operation):
     def restart(self) -> None:
         # The next session may be with another storage, and without the feature.
         self.fail(NotShared("the session in which the file was offered is over"))
+
+    def puts_any(self, owner: PeerId, ids: Container[ObjectId]) -> bool:
+        return self._owner.peer_id == owner and self._object_id in ids
 
 
 class GetOperation(Operation):
@@ -360,9 +374,15 @@ class ReleaseOperation(Operation):
     def __init__(self, owner: Owner, ids: Sequence[ObjectId]) -> None:
         super().__init__()
         self._owner = owner
+        self._ids = ids
         begins = range(0, max(1, len(ids)), RELEASED_IDS)
         self._columns = [join_ids(ids[begin : begin + RELEASED_IDS]) for begin in begins]
         self._asked_count = self._confirmed_count = 0
+
+    def overtaken(self, operations: Iterable[Operation]) -> list[Operation]:
+        """Those of these that store what this one releases: their later chunks would come after the Release."""
+        ids = frozenset(self._ids)
+        return [one for one in operations if one.puts_any(self._owner.peer_id, ids)]
 
     def next_request(self, request_id: int, now: float, has_room: bool) -> Request | None:
         if self._asked_count == len(self._columns):

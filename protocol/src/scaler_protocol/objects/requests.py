@@ -10,7 +10,7 @@ from collections import deque
 
 from scaler_protocol.errors import ScalerError, StorageUnavailable
 from scaler_protocol.messages import Get, Message, ObjectReply, Put, SharedValue, StorageStatus, Value
-from scaler_protocol.objects.operations import NOT_BEGUN, Operation, Request
+from scaler_protocol.objects.operations import NOT_BEGUN, Operation, ReleaseOperation, Request
 
 OPEN_CHUNKS = 8
 #: An operation whose session was lost so often is perhaps the reason why.
@@ -49,6 +49,10 @@ class ObjectRequests:
             operation.restart()  # whatever session it was made for
             if operation.is_done:
                 return
+        if isinstance(operation, ReleaseOperation):
+            for put in operation.overtaken(self.operations):
+                del self.operations[put]
+                put.overtake()
         self.operations[operation] = 0
         self._ready.append(operation)
 

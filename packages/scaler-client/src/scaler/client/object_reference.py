@@ -11,7 +11,6 @@ task hold the object until that task has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -27,18 +26,14 @@ FOREIGN = "another client has sent it"
 
 
 class StoredObject:
-    """The object itself. It stays stored as long as this lives."""
+    """The object itself. It stays stored as long as this lives: its death makes it garbage."""
 
-    __slots__ = ("_dropped", "has_code", "object_id")
+    __slots__ = ("__weakref__", "has_code", "object_id")
 
-    def __init__(self, object_id: ObjectId, dropped: Callable[[ObjectId], None], *, has_code: bool) -> None:
+    def __init__(self, object_id: ObjectId, *, has_code: bool) -> None:
         self.object_id = object_id
         #: only processors that run our version of Python can read it (CLI-15)
         self.has_code = has_code
-        self._dropped = dropped
-
-    def __del__(self) -> None:
-        self._dropped(self.object_id)
 
 
 class Handle:

@@ -10,7 +10,7 @@ same id finds nothing there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -163,16 +163,25 @@ class ClientCore:
         found = {id(one.collector): one.collector for one in every if owner is None or one.owner is owner}
         return list(found.values())
 
-    def inherit(self, broken: ClientCore, has_ended: Callable[[TaskId, Entry], bool], now: float) -> list[Action]:
-        """Begin with every task whose end `broken` has not told. An interrupt cut `broken` off in the middle of an
-        event. What was sent because of that event is unknown, so this begins as if its session was lost."""
-        self._table.inherit(broken._table, has_ended)
+    def inherit(
+        self,
+        broken: ClientCore,
+        has_ended: Callable[[TaskId, Entry], bool],
+        now: float,
+        posted_again: Container[TaskId] = (),
+    ) -> list[Action]:
+        """Begin with every task whose end `broken` has not told, but for those that will be posted once more. An
+        interrupt cut `broken` off in the middle of an event. What was sent because of that event is unknown, so this
+        begins as if its session was lost, and releases once more what ended tasks took. (OWN-3)"""
+        self._table.inherit(broken._table, lambda task_id, entry: task_id in posted_again or has_ended(task_id, entry))
         self._names = broken._names
         self._names.forget_session()
         self._awaits_shutdown = broken._awaits_shutdown
         self._endings.dropped_count = broken.dropped_count
         self._knowledge.adopt(broken._knowledge, self._table.graphs.values())
-        actions = self._end_streams(losses.begun_once(broken._table)) + self._begin_again()
+        needless = self._table.needless(broken._table, posted_again)
+        actions: list[Action] = [Release(needless)] if needless else []
+        actions += self._end_streams(losses.begun_once(broken._table)) + self._begin_again()
         if self._table.pending:
             self._give_up_at = now + self._timeout_seconds
         return actions + self._complete_all(list(broken._cancels.waiting), codes.STATUS_CANCELED)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import repeat
 
 from scaler.client.core.records import Entry, Graph, Submission
 from scaler.client.core.states import Move, State, after
-from scaler_protocol.ids import ID_BYTES, GraphId, TaskId
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId
 
 
 class Table:
@@ -74,9 +74,7 @@ class Table:
 
     def inherit(self, broken: Table, has_ended: Callable[[TaskId, Entry], bool]) -> None:
         """Everything unfinished of a table whose owner was cut off in the middle of an event, as if it were new."""
-        unfinished: dict[TaskId, Entry] = dict(broken.pending)
-        taken = zip(broken.taken_ids, broken.taken, strict=False)
-        unfinished.update((task_id, entry) for task_id, entry in taken if entry is not None)
+        unfinished = broken.untold()
         calls: dict[int, Entry] = {}
         graphs: dict[int, Graph] = {}
         for task_id in [task_id for task_id, entry in unfinished.items() if has_ended(task_id, entry)]:
@@ -90,6 +88,25 @@ class Table:
             self.pending[task_id] = call
         for graph in graphs.values():
             self._inherit_graph(graph, unfinished)
+
+    def untold(self) -> dict[TaskId, Entry]:
+        """What is pending, and what the present event has taken out."""
+        taken = zip(self.taken_ids, self.taken, strict=False)  # an interrupt may have left one shorter
+        return self.pending | {task_id: entry for task_id, entry in taken if entry is not None}
+
+    def needless(self, broken: Table, posted_again: Container[TaskId]) -> tuple[ObjectId, ...]:
+        """What tasks of that table took, of which nothing was inherited: they have ended, and whether this was released
+        is unknown. (OWN-2, OWN-10)"""
+        found: dict[ObjectId, None] = {}
+        for task_id, entry in broken.untold().items():
+            graph, submission = entry.graph, entry.submission
+            if task_id in posted_again:
+                continue
+            if graph is None and not any(one in self.pending or one in posted_again for one in submission.ids):
+                found.update(dict.fromkeys(submission.objects))
+            elif graph is not None and graph.graph_id not in self.graphs:
+                found.update(dict.fromkeys((*graph.objects, *graph.unneeded, *graph.claimed)))
+        return tuple(found)
 
     def _inherit_graph(self, old: Graph, unfinished: dict[TaskId, Entry]) -> None:
         """All of its nodes: a successor has none of their results."""

@@ -303,6 +303,7 @@ class Connection:
         core = self._core
         if self.garbage:
             self._perform(core.handle(events.Unneeded(self.garbage.collect()), now))
+            self.garbage.released()
         if core.has_queued:
             self._perform(core.handle(events.Flush(*self.driver.endpoint.unacknowledged), now))
         deadline = core.next_deadline()
@@ -324,14 +325,15 @@ class Connection:
         self._ends.tell()
         # The first wish may have been handled in part: it will be handled again, as a whole.
         inbox = self.driver.inbox
-        told.update(task_id for one in (events.submissions_of(inbox[0]) if inbox else ()) for task_id in one.ids)
+        again = {task_id for one in (events.submissions_of(inbox[0]) if inbox else ()) for task_id in one.ids}
 
         def has_ended(task_id: TaskId, entry: Entry) -> bool:
             collector = entry.submission.collector
             return task_id in told or (type(collector) is ScalerFuture and collector.done())
 
         broken, self._core = self._core, ClientCore(timeout_seconds=self._timeout_seconds)
-        todo = self._core.inherit(broken, has_ended, now)
+        todo = self._core.inherit(broken, has_ended, now, again)
+        todo.append(actions.Release(self._ends.take_untold(told)))
         if not self.driver.is_stopping:
             self._redial()
         self._perform(todo)
@@ -378,14 +380,17 @@ class Connection:
             self._core.handle(events.Numbered(self._dialer.sent_seq, message.ids), 0.0)
 
     def _do_complete(self, action: actions.Complete) -> None:
+        ends = self._ends
         if action.outcomes.kinds:
+            ends.untold = action
             self._storage.hold(stored_results(action.outcomes), action.submission)
         collector = action.collector
         if not self.driver.is_guest:
             collector.complete(action.outcomes)
         elif type(collector) is not ScalerFuture or not collector.complete_alone(action.outcomes):
-            self._ends.add(action)
+            ends.add(action)
             self.driver.watch.wake()
+        ends.untold = None
 
     def tell_later(self, future: ScalerFuture[Any], outcomes: Outcomes, *, is_awaited: bool) -> None:
         """The program has ended it, and others wait for it: the IO thread tells them. Waited for if calls take its
@@ -397,15 +402,6 @@ class Connection:
             self._ends.tell()
         elif fence is not None:
             fence.wait(TELL_SECONDS)
-
-    def _do_release(self, action: actions.Release) -> None:
-        self._storage.release(action.ids)
-
-    def _do_claim(self, action: actions.Claim) -> None:
-        self._storage.claim(action.results, action.is_asked_for)
-
-    def _do_redial(self, action: actions.Redial) -> None:
-        self._redial()
 
     def _redial(self) -> None:
         """Begin again under another name, which takes over what is stored. Only then the old one may leave. (CLI-8)"""
@@ -489,9 +485,9 @@ class Connection:
 _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.Send: Connection._do_send,
     actions.Complete: Connection._do_complete,
-    actions.Release: Connection._do_release,
-    actions.Claim: Connection._do_claim,
-    actions.Redial: Connection._do_redial,
+    actions.Release: lambda connection, action: connection._storage.release(action.ids),
+    actions.Claim: lambda connection, action: connection._storage.claim(action.results, action.is_asked_for),
+    actions.Redial: lambda connection, _: connection._redial(),
     actions.Print: lambda connection, action: connection._printing.print(action),
     actions.Tell: lambda connection, action: connection.preparations.tell(action),
     actions.AnswerShutdown: Connection._do_answer_shutdown,

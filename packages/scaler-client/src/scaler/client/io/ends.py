@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 
 from scaler.client.core.actions import Complete
-from scaler.client.core.records import Collector, Outcomes
-from scaler_protocol.ids import TaskId
+from scaler.client.core.records import Collector, Outcomes, result_objects
+from scaler.client.future import ScalerFuture
+from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.waits import Event
 
 TELL_SECONDS = 1.0
@@ -18,6 +20,8 @@ class Ends:
 
     def __init__(self) -> None:
         self._waiting: deque[Complete] = deque()
+        #: with results in the storage: its collector is being told, or it is being added
+        self.untold: Complete | None = None
 
     def add(self, end: Complete) -> None:
         self._waiting.append(end)
@@ -35,6 +39,15 @@ class Ends:
 
     def ids(self) -> set[TaskId]:
         return {task_id for end in tuple(self._waiting) for task_id in end.outcomes.ids}
+
+    def take_untold(self, told: Container[TaskId]) -> tuple[ObjectId, ...]:
+        """After an interrupt: stored results that the program has not been told of, and will not ask for."""
+        end, self.untold = self.untold, None
+        if end is None or all(task_id in told for task_id in end.outcomes.ids):
+            return ()
+        collector = end.collector
+        is_told = type(collector) is ScalerFuture and collector.done() and not collector.cancelled()
+        return () if is_told else result_objects(end.outcomes)
 
     def collectors(self) -> list[Collector]:
         return [end.collector for end in tuple(self._waiting)]

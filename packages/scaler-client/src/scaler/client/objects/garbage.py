@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from itertools import chain
 
 from scaler_protocol.ids import ObjectId
 
@@ -19,15 +20,17 @@ class _Owner(weakref.ref[object]):
 
 
 class Garbage:
-    """All but `collect` is safe in any thread, and in a destructor."""
+    """All but `collect` and `released` is safe in any thread, and in a destructor."""
 
     def __init__(self) -> None:
         self._objects: deque[tuple[ObjectId, ...]] = deque()
         self._dead: deque[weakref.ref[object]] = deque()
         self._owners: dict[tuple[ObjectId, ...], _Owner] = {}
+        #: what is being released: it is collected again if an interrupt comes before `released`
+        self._collected: list[tuple[ObjectId, ...]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._objects or self._dead)
+        return bool(self._objects or self._dead or self._collected)
 
     def add(self, objects: tuple[ObjectId, ...]) -> None:
         """Only remembers them: they are released when the next leader is done."""
@@ -46,14 +49,20 @@ class Garbage:
         self._owners.pop(objects, None)
 
     def collect(self) -> tuple[ObjectId, ...]:
+        """What is to be released now. An interrupt at any place here may list an object twice, which does no harm."""
         while self._dead:
-            reference = self._dead.popleft()
+            reference = self._dead[0]
             assert isinstance(reference, _Owner)
+            self._collected.append(reference.objects)
             # A function of the same content may have come meanwhile: that one has an owner of its own.
             if self._owners.get(reference.objects) is reference:
                 del self._owners[reference.objects]
-            self._objects.append(reference.objects)
-        found: list[ObjectId] = []
+            self._dead.popleft()
         while self._objects:
-            found += self._objects.popleft()
-        return tuple(found)
+            self._collected.append(self._objects[0])
+            self._objects.popleft()
+        return tuple(chain.from_iterable(self._collected))
+
+    def released(self) -> None:
+        """What was collected."""
+        self._collected.clear()

@@ -9,6 +9,7 @@ kept: it may change. What cannot come back is *lost*, and a call that needs it f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -201,6 +202,9 @@ class Holdings:
         """As far as is known here."""
         return object_id in self._held and object_id not in self._lost
 
+    def is_held(self, object_id: ObjectId) -> bool:
+        return object_id in self._held
+
     def is_lost(self, object_id: ObjectId) -> bool:
         return object_id in self._lost
 
@@ -218,6 +222,21 @@ class Holdings:
 
     def check(self) -> None:
         """Derive again what is counted along the way."""
+        assert (self._kept_bytes, self._file_count) == self._counted()
+        assert self._lost <= self._held.keys() and self._in_progress <= self._held.keys()
+        assert self._lost.isdisjoint(self._in_progress)
+
+    def count_again(self) -> None:
+        """An interrupt may have come between a change and its count."""
+        with self._lock:
+            calls = [one.call for one in self._held.values() if one.call]
+            holders = Counter(one.submission for one in calls if isinstance(one.submission, Definition))
+            for definition, count in holders.items():
+                definition.holders = count
+            self._kept_bytes, self._file_count = self._counted()
+
+    def _counted(self) -> tuple[int, int]:
+        """The bytes and the files of all keepsakes."""
         every = list(self._held.values())
         calls = [one.call for one in self._held.values() if one.call]
         definitions = {id(one.submission): one.submission for one in calls if isinstance(one.submission, Definition)}
@@ -225,10 +244,7 @@ class Holdings:
         every += [argument for one in plain for argument in one.arguments.values()]
         every += [argument for one in definitions.values() for argument in one.arguments.values()]
         graph_bytes = sum(one.size for one in definitions.values())
-        assert self._kept_bytes == graph_bytes + sum(one.size for one in every)
-        assert self._file_count == sum(one.file is not None for one in every)
-        assert self._lost <= self._held.keys() and self._in_progress <= self._held.keys()
-        assert self._lost.isdisjoint(self._in_progress)
+        return graph_bytes + sum(one.size for one in every), sum(one.file is not None for one in every)
 
     def _count(self, keepsake: Keepsake, by: int) -> None:
         if keepsake is _NOTHING:

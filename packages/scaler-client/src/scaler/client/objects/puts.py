@@ -2,8 +2,10 @@
 
 The objects belong to their `Puts` from before they are sent until the call has left. If an exception leaves the `with`,
 or the `Puts` is dropped, they are released. So an interrupt of the call's own code, or one put of several that fails,
-leaves nothing in the storage. An interrupt in a turn of a driver below still can: the objects then stay until this
-client leaves, because a turn that begins again repeats no release of a task that has ended, and sends a put again.
+leaves nothing in the storage. An interrupt in a turn of a driver below leaves nothing either: what begins again there
+releases once more, and a release gives up a put that is not done. One case remains: if the storage link is interrupted
+while a put is on its way in the old session, the put can arrive after the Release in the new one. That object stays
+until this client leaves.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Puts:
             del self._started[0]
 
     def hand_over(self) -> None:
-        """Something else releases them: the core when the call has ended, or a reference."""
+        """The core releases them when the call has ended."""
         for object_id in self.ids:
             self._garbage.forget((object_id,))
 

@@ -32,6 +32,8 @@ _GONE = (
 )
 
 
+_NOT_AGAIN = "the value was lost, and what its task takes was not stored again in time"
+
 _NO_FUNCTION = ObjectId(b"")
 
 MOST_RUNS = 3
@@ -93,7 +95,7 @@ class Remaking:
         """This one, and others whose loss is known."""
         holdings = self._connection.storage.holdings
         if call.again is None and (shared := _shared(call)):
-            self._connection.storage.look_for(shared)
+            self._look_for(shared, end_at)
             for argument in shared:
                 if holdings.is_there(argument):
                     continue
@@ -102,18 +104,27 @@ class Remaking:
                     raise MissingObjects(_GONE.format(argument.hex()))
                 self.fetch(argument, end_at)
         if call.again is None and isinstance(call.submission, Definition):  # nodes of one graph need the same others
-            self._connection.storage.look_for(holdings.results_of(call.submission))
-        with self._lock:
-            future = self._begun(call)
+            self._look_for(holdings.results_of(call.submission), end_at)
+        with waits.Bounded(self._lock, end_at, NotInTime):
+            future = self._begun(call, end_at)
             for _, other in holdings.lost_calls():
                 if other.again is None and _can_begin(other):
-                    self._begun(other)
+                    self._begun(other, end_at)
         return future
 
-    def _begun(self, call: FinishedCall) -> ScalerFuture[Any]:
+    def _look_for(self, ids: list[ObjectId], end_at: float) -> None:
+        try:
+            self._connection.storage.look_for(ids, end_at)
+        except TimeoutError as error:
+            raise NotInTime(f"{_NOT_AGAIN}: {error}") from None
+
+    def _begun(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
         if call.again is None:
             submission = call.submission
-            self._connection.storage.put_again(call.arguments)
+            try:
+                self._connection.storage.put_again(call.arguments, end_at)
+            except TimeoutError as error:
+                raise NotInTime(f"{_NOT_AGAIN}: {error}") from None
             if isinstance(submission, Definition):
                 self._begin_nodes(call, submission)
             else:

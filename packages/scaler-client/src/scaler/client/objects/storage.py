@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -62,9 +63,9 @@ class StartedPut:
     def is_done(self) -> bool:
         return self._pending.is_done
 
-    def finish(self) -> None:
+    def finish(self, end_at: float = math.inf) -> None:
         """Until it is there; raises what went wrong. Until then its bytes must not change."""
-        self._storage.finish_put(self, self._pending)
+        self._storage.finish_put(self, self._pending, end_at)
 
 
 class Storage:
@@ -205,7 +206,7 @@ class Storage:
             ids, self._unneeded = self._unneeded, []
         # Under this lock no function is wanted again that we are just releasing: what puts it comes after that.
         with self.functions.lock:
-            self._quietly_release(self.functions.unwanted(ids))
+            self._quietly_release([one for one in self.functions.unwanted(ids) if not self.holdings.is_held(one)])
 
     def hold(self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | Definition | None) -> None:
         """Results that workers have stored in our name."""
@@ -228,6 +229,7 @@ class Storage:
         with self._owner_lock:
             self._previous.append(self._owner)
             self._owner = owner
+        self.holdings.count_again()
         self._retry_now.set()
 
     def take_over(self, grant: bytes, then: Callable[[PeerId, bool], None]) -> None:
@@ -247,6 +249,8 @@ class Storage:
         """Until it is done, or a later name takes over: a storage that cannot be reached may come back, and what
         is not taken over would be lost with the old name, or stay under it."""
         self._given_up += previous
+        if self._unneeded:  # an interrupt may have come before a job for that was waiting
+            self._release_unneeded()
         late_at = time.monotonic() + self._timeout_seconds
         is_late = False
         for pause in chain(TAKE_OVER_PAUSES, repeat(TAKE_OVER_PAUSES[-1])):
@@ -294,41 +298,51 @@ class Storage:
         there_count = len(held) - lost_count
         _log.warning("the object storage was restarted: %d objects are there again", there_count)
 
-    def _adopt(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId, *, is_session_lost: bool) -> int:
+    def _adopt(
+        self,
+        held: Sequence[tuple[ObjectId, Keepsake]],
+        owner: PeerId,
+        *,
+        is_session_lost: bool,
+        end_at: float = math.inf,
+    ) -> int:
         """Own these objects too, and store again what is gone; returns how many are lost. Raises when the storage
-        cannot be reached."""
+        cannot be reached, or has not answered by `end_at`."""
         lost: list[ObjectId] = []
         for begin in range(0, len(held), AT_ONCE):
-            lost += self._adopt_some(held[begin : begin + AT_ONCE], owner)
+            lost += self._adopt_some(held[begin : begin + AT_ONCE], owner, end_at)
         lost = self.holdings.lose(lost)
         if lost:
             _log.debug("%d objects are gone with the session", len(lost))
             self.on_lost(lost, is_session_lost)
         return len(lost)
 
-    def _adopt_some(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId) -> list[ObjectId]:
+    def _adopt_some(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId, end_at: float) -> list[ObjectId]:
         """Side by side. Most of it is still there, so first it is only given another owner."""
         client, grant = self._connected(), self._grant(owner)
         gone = list(held)
         for source in [name for name in self._names() if name.peer_id != owner] or [NO_OWNER]:
             named = Owner(owner, grant)
             started = [(one, kept, client.start_duplicate(one, one, named, source)) for one, kept in gone]
-            gone = [(one, kept) for one, kept, pending in started if not _is_found(pending)]
+            gone = [(one, kept) for one, kept, pending in started if not _is_found(pending, end_at)]
         puts = []
         for object_id, kept in gone:
             pieces = kept.bytes_again()
-            puts.append((object_id, None if pieces is None else client.start_put(object_id, owner, pieces, grant)))
-        return [object_id for object_id, pending in puts if pending is None or not _is_found(pending)]
+            pending = None if pieces is None else client.start_put(object_id, owner, pieces, grant, end_at)
+            puts.append((object_id, pending))
+        return [object_id for object_id, pending in puts if pending is None or not _is_found(pending, end_at)]
 
-    def look_for(self, ids: Sequence[ObjectId]) -> None:
-        """Afterwards it is known which of these are lost; what was kept of them is there."""
+    def look_for(self, ids: Sequence[ObjectId], end_at: float = math.inf) -> None:
+        """Afterwards it is known which of these are lost; what was kept of them is there. TimeoutError if the storage
+        has not answered by `end_at`."""
         wanted = frozenset(ids)
         held = [(object_id, kept) for object_id, kept in self.holdings.all() if object_id in wanted]
         owner = self._owner if not self._grants else self._granted_owner()
-        _translated(lambda: self._adopt(held, owner, is_session_lost=False))
+        _translated(lambda: self._adopt(held, owner, is_session_lost=False, end_at=end_at))
 
-    def put_again(self, arguments: dict[ObjectId, Keepsake]) -> None:
-        """What a finished call took, which is to be made again. MissingObjects if some of it is not kept."""
+    def put_again(self, arguments: dict[ObjectId, Keepsake], end_at: float) -> None:
+        """What a finished call took, which is to be made again. MissingObjects if some of it is not kept, TimeoutError
+        if it is not there by `end_at`."""
         every = [(object_id, kept.bytes_again()) for object_id, kept in arguments.items()]
         for object_id, pieces in every:
             if pieces is None:
@@ -336,8 +350,12 @@ class Storage:
                     f"a result is no longer in the object storage, and neither is argument {object_id.hex()} of its "
                     "task: the memory of arrays is not kept for that"
                 )
-        for started in [self._start_put(object_id, pieces) for object_id, pieces in every if pieces is not None]:
-            started.finish()
+        kept = [(object_id, pieces) for object_id, pieces in every if pieces is not None]
+        with self.functions.lock:  # a release of these that is waiting leaves them out from here on, or has left
+            for object_id, pieces in kept:
+                self.holdings.add(object_id, pieces)
+        for started in [self._start_put(object_id, pieces, end_at=end_at) for object_id, pieces in kept]:
+            started.finish(end_at)
 
     def close(self) -> None:
         with self._lock:
@@ -351,17 +369,19 @@ class Storage:
     def _put(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> None:
         self._start_put(object_id, pieces, is_essential=is_essential).finish()
 
-    def _start_put(self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False) -> StartedPut:
+    def _start_put(
+        self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False, end_at: float = math.inf
+    ) -> StartedPut:
         owner = self._owner if not self._grants else self._granted_owner()
         client = _translated(self._connected)
         # Held before it is there: a session that is lost in the middle moves it too.
         self.holdings.add(object_id, pieces, is_essential=is_essential)
         try:
             try:
-                pending = client.start_put(object_id, owner, pieces, self._grant(owner))
+                pending = client.start_put(object_id, owner, pieces, self._grant(owner), end_at)
             except OwnerGone as gone:
                 owner = self._next_owner(owner, gone)
-                pending = client.start_put(object_id, owner, pieces, self._grant(owner))
+                pending = client.start_put(object_id, owner, pieces, self._grant(owner), end_at)
         except BaseException as error:
             self.holdings.remove((object_id,))
             if isinstance(error, StorageError):
@@ -369,11 +389,11 @@ class Storage:
             raise
         return StartedPut(self, object_id, owner, pieces, pending)
 
-    def finish_put(self, put: StartedPut, pending: PendingPut) -> None:
+    def finish_put(self, put: StartedPut, pending: PendingPut, end_at: float) -> None:
         owner = put.owner
         try:
             try:
-                pending.finish()
+                pending.finish(end_at)
             except OwnerGone as gone:
                 owner = self._next_owner(owner, gone)
                 self._connected().put(put.object_id, owner, put.pieces, self._grant(owner))
@@ -457,10 +477,10 @@ def _translated(call: Callable[[], _Result]) -> _Result:
         raise ObjectStorageException(str(error)) from error
 
 
-def _is_found(pending: PendingPut) -> bool:
+def _is_found(pending: PendingPut, end_at: float) -> bool:
     """Done; False when there is no such object, or no room. Raises when the storage cannot be reached."""
     try:
-        pending.finish()
+        pending.finish(end_at)
     except (StorageUnavailable, OwnerGone):  # the name was given up as well: the next take-over will have it
         raise
     except StorageError:

@@ -29,7 +29,7 @@ from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import codes, task_context, values, waits
 from scaler_protocol.code_tag import CODE_TAG
-from scaler_protocol.ids import ObjectId, TaskId, content_id
+from scaler_protocol.ids import TaskId, content_id
 from scaler_protocol.messages import NO_OBJECT, Buffer, TaskHeader
 
 _log = logging.getLogger("scaler")
@@ -418,18 +418,13 @@ class Calls:
         with self.connection.storage.puts() as puts:
             object_id = puts.start(pieces)
             puts.finish()
-            stored = StoredObject(object_id, self._discard, has_code=values.has_code(pieces))
-            puts.hand_over()
+            stored = StoredObject(object_id, has_code=values.has_code(pieces))
+            self.connection.garbage.add_after(stored, (object_id,))  # and not after the puts any more
         label = name.encode() if isinstance(name, str) else name
         reference = new_reference(label, values.size_of(pieces), stored, self.owner)
         with self._lock:
             self._handles.add(reference.handle)
         return reference
-
-    def _discard(self, object_id: ObjectId) -> None:
-        """Nothing needs this object any more. Safe in a destructor, wherever it runs: takes no lock."""
-        self.connection.garbage.add((object_id,))
-        self.connection.driver.watch.wake()
 
     def object_part(self, reference: ObjectReference[Any]) -> Part:
         handle = reference.handle

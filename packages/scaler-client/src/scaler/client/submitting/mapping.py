@@ -54,6 +54,8 @@ class Gathering:
         self.inline_bytes = 0
         self.stored_bytes = 0
         self._arrived: deque[Outcomes] = deque()
+        #: what the caller is putting in its place; one at most
+        self._placing: list[Outcomes] = []
         self._has_arrived = Event()
         self._is_over = False
         #: held by the thread that gathers, for as long as its `map` runs
@@ -101,8 +103,22 @@ class Gathering:
         if is_waiting and not self._arrived:
             self.calls.connection.hasten()
             yielding(lambda: self._wait(end_at))
-        while self._arrived:
-            self._place(self._arrived.popleft(), math.inf if end_at is None else end_at)
+        try:
+            while self._arrived:
+                # In one step of the interpreter: an interrupt finds it in one of the two.
+                self._placing.extend(map(deque.popleft, (self._arrived,)))
+                self._place(self._placing[0], math.inf if end_at is None else end_at)
+                self._placed()
+        except BaseException:
+            self._placed()
+            raise
+
+    def _placed(self) -> None:
+        """The large results among these are not needed any more, or will not be fetched."""
+        for outcomes in self._placing:
+            if objects := result_objects(outcomes):
+                self.calls.connection.post(Unneeded(objects), is_batch=True)
+        self._placing.clear()
 
     def has_to_wait(self) -> bool:
         """Nothing has arrived that is not in its place, and more may come."""
@@ -162,18 +178,13 @@ class Gathering:
         """Objects to fetch, a serializer of the program's own, or failures: the first, by position, is raised."""
         connection, deserialize = self.calls.connection, self.calls.deserialize
         failed: list[tuple[int, Outcomes]] = []
-        try:
-            for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
-                columns = bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error
-                one = Outcomes((task_id,), *columns)
-                if status != codes.STATUS_SUCCESS:
-                    failed.append((position, one))
-                else:
-                    self.values[position] = deserialize(connection.fetch_one(one, end_at))
-        finally:
-            objects = result_objects(outcomes)
-            if objects:
-                connection.post(Unneeded(objects), is_batch=True)
+        for position, task_id, (status, kind, data) in zip(placed, outcomes.ids, _each(outcomes), strict=True):
+            columns = bytes((status,)), bytes((kind,)), (len(data),), bytes(data), b"", outcomes.error
+            one = Outcomes((task_id,), *columns)
+            if status != codes.STATUS_SUCCESS:
+                failed.append((position, one))
+            else:
+                self.values[position] = deserialize(connection.fetch_one(one, end_at))
         if failed:
             self._fail(failed)
 
