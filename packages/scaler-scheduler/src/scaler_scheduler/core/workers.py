@@ -36,6 +36,7 @@ class Worker:
         "is_of_operator",
         "is_presenter",
         "is_retired",
+        "lease_seconds",
         "lenders",
         "limit",
         "manager_id",
@@ -101,6 +102,7 @@ class Worker:
         self.status = WorkerStatus()
         self.status_at = now
         self.heard_at = now
+        self.lease_seconds = welcome.timers.lease_seconds  #: of its session: after so much silence it is lost
         self.payload_limit = welcome.limits.payload_frame_bytes  #: of one payload frame that it takes
         self.batch_limit = welcome.limits.batch_tasks
         self.envelope_limit = welcome.limits.envelope_bytes
