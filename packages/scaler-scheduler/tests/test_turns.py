@@ -389,6 +389,8 @@ def test_tasks_do_not_make_a_line_of_their_own_each(monkeypatch: pytest.MonkeyPa
     assert [message.code for message in told if isinstance(message, Error)] == [codes.OVERLOADED] * 2
     scene.send("c", plain(scene.ids[12:20], priority=3))
     assert len(scene.core.tables.where) == 18
+    (limit,) = [event for event in scene.core.snapshot(0.0).events if event.kind == "limit_reached"]
+    assert (limit.subject, limit.text[:7]) == ("combinations of tasks", "client ") and "priorities" in limit.text
 
 
 @pytest.mark.parametrize("is_dropped", (False, True))
