@@ -41,8 +41,8 @@ def task_ids(first: int, count: int) -> list[TaskId]:
 
 
 class Cluster:
-    def __init__(self, clients: int) -> None:
-        self.core = SchedulerCore(Policy())
+    def __init__(self, clients: int, policy: Policy | None = None) -> None:
+        self.core = SchedulerCore(policy or Policy())
         self.core_seconds = 0.0
         self.finished_count = 0
         self.clients = [peer(1, number) for number in range(clients)]

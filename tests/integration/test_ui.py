@@ -32,6 +32,11 @@ def got(url: str) -> Any:
         return json.load(answer)
 
 
+def text_of(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=WAIT) as answer:
+        return str(answer.read(), "utf-8")
+
+
 def wait_for(url: str, is_so: Callable[[Any], bool], what: str) -> Any:
     """Until /state.json says so; what it said then."""
     told: list[Any] = []
@@ -64,6 +69,9 @@ def test_a_cluster_is_shown_lost_and_shown_again(stage: Stage) -> None:
         cluster.start_scheduler()
         told = wait_for(url, lambda told: told["condition"] == "live", "the return is noticed")
         assert told["restarts"] == 1
+        sample = 'scaler_cluster_events_total{kind="scheduler_restarted"} 1.0'
+        until(lambda: sample in text_of(url + "metrics"), "the workers have come, and the restart is counted")
+        cluster.scheduler.wait_for("scheduler restarted: peers of the scheduler before have come")
         assert command.end(signal.SIGINT) == 0, "also while a page is open"
     cluster.stop()
 

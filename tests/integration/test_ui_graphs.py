@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scaler_protocol.messages import GraphShapes
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import ServedPage, graph, samples, status, task, worker
 
@@ -110,7 +111,7 @@ def test_the_longest_way_through_a_graph_that_is_drawn_in_part(page: Page, serve
     usual = status([worker(1)], names=("load", "price", "sum"), done=600)
     served.tell(usual, replace(told, graphs=(replace(shape, task_count=40),)))
     open_view(page, "graphs")
-    seen(page.locator("#graphs"), "The first 4 are drawn")
+    seen(page.locator("#graphs"), "4 of 40 tasks are drawn")
     seen(page.locator("#graphs"), "Longest way of the tasks drawn: 3 tasks, 22.5 ms")
     seen(page.locator("#graphs"), "That of the whole graph may be longer")
     page.locator("#graphs .node").nth(1).click()
@@ -120,3 +121,45 @@ def test_the_longest_way_through_a_graph_that_is_drawn_in_part(page: Page, serve
     served.tell(told)
     seen(page.locator("#graphs"), "Longest way: 3 tasks, 22.5 ms")
     seen(page.locator("#graphs"), "More workers do not make it shorter")
+
+
+def test_a_graph_of_which_a_part_is_drawn_tells_what_is_left_out(page: Page, served: ServedPage) -> None:
+    """Of 5,000 tasks the scheduler lists 1,000: 500 pairs. What fails later takes the place of another one."""
+    names = ["load", "fit"] * 500
+    needs: list[list[int]] = [[] if number % 2 == 0 else [number - 1] for number in range(1000)]
+    states = [4] * 600 + [2] * 4 + [1] * 396
+    outcomes = [1 if number == 599 else 0 for number in range(1000)]
+
+    def cut(message: GraphShapes, *, last: int = 1499) -> GraphShapes:
+        (shape,) = message.graphs
+        ids = shape.ids[:-16] + task(last)
+        part = replace(shape, ids=ids, task_count=5000, unfinished_count=3800, failed_count=30, canceled_count=7)
+        return replace(message, graphs=(part,))
+
+    served.tell(status([worker(1)]), cut(graph(names, states, needs, outcomes)))
+    open_view(page, "graphs")
+    boxes, place = page.locator("#graphs .node"), page.locator("#graphs")
+    seen(place, "failed at fit: 30 failed or never ran, 7 canceled, 1,163 succeeded, 3,800 unfinished.")
+    told = "Of the others: 29 failed or never ran, 7 canceled, 3,400 unfinished, 564 succeeded."
+    seen(place, f"1,000 of 5,000 tasks are drawn, and counted in the boxes. {told}")
+    assert page.locator("#graphs .graph").get_attribute("aria-label").count(told) == 1  # type: ignore[union-attr]
+    assert boxes.count() == 2 and page.locator("#graphs .node.failed").count() == 1
+    page.locator("#graphs .graph").press("f")
+    seen(place, "fit, 500 tasks: 1 failed, 299 succeeded")
+    page.locator("#graphs .graph").press("Enter")
+    assert boxes.count() == 1 + 201
+    seen(place, "6120636c:1099, failed, needs 1 task of the tasks drawn")
+    outcomes[599:] = [0] * 400 + [1]
+    served.tell(cut(graph(names, [*states[:-1], 4], needs, outcomes), last=4999))
+    page.get_by_role("button", name="Next failure").click()
+    seen(place, "6120636c:4999, failed")
+
+
+def test_a_failure_is_seen_in_a_group_of_a_thousand(page: Page, served: ServedPage) -> None:
+    served.tell(status([worker(1)]), graph(["load"] * 1000, [4] * 1000, [[]] * 1000, [1] + [0] * 999))
+    open_view(page, "graphs")
+    seen(page.locator("#graphs .graph"), "1,000 of 1,000, 1 failed")
+    widths = page.locator("#graphs .share").evaluate_all("all => all.map((one) => Number(one.getAttribute('width')))")
+    assert widths[0] == 6 and 0 < widths[1] <= 144 and sum(widths) <= 150
+    edge = page.locator("#graphs .node.failed rect").first.evaluate("one => getComputedStyle(one).strokeWidth")
+    assert edge == "3px"

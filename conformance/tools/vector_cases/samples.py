@@ -197,7 +197,7 @@ FULL: list[Message] = [
     Explain(9, TASK, b"srce", 2**63),
     Explanation(
         9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
-        ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5, True,
+        ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5, True, 52.5,
     ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),

@@ -82,7 +82,22 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             (),
             ["in attempt 2; this worker has been silent for 7 s"],
         ),
-        (Explanation(1, state="canceling", worker="w"), (), ["being canceled on worker w"]),
+        (
+            Explanation(1, state="dispatched", worker="w", attempt=1, silent_seconds=6.2, lost_seconds=53.8),
+            (),
+            ["silent for 6 s: it counts as lost in 54 s at most, and the task begins again then"],
+        ),
+        (
+            Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=6.2, lost_seconds=53.8),
+            (),
+            ["the task begins again then, unless it has lost too many workers"],
+        ),
+        (Explanation(1, state="canceling", worker="w", lost_seconds=60.0), (), ["being canceled on worker w"]),
+        (
+            Explanation(1, state="canceling", worker="w", silent_seconds=6.2, lost_seconds=53.8),
+            (),
+            ["worker w; this worker has been silent for 6 s", "lost in 54 s at most, and the task ends then"],
+        ),
         (Explanation(1), (), ["does not have this task"]),
         (Explanation(1, state="from the future"), (), ["does not have this task"]),
     ],

@@ -47,6 +47,8 @@ def test_a_session_has_a_bound_of_combinations_and_a_smaller_one_of_requirements
     for number in range(9):
         story.submit("c", [f"p{number}"], priority=number)
     assert story.settle() == [REFUSED]
+    (limit,) = [event for event in story.core.snapshot(0.0).events if event.kind == "limit_reached"]
+    assert (limit.subject, limit.text[:7]) == ("combinations of tasks", "client ") and "priority" in limit.text
     story.submit("c", ["again"], priority=3)
     assert story.settle() == [], "what is known is never refused"
     story.cancel("c", [f"p{number}" for number in range(8)])

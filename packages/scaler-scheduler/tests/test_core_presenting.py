@@ -367,6 +367,46 @@ def test_watchers_see_what_a_scheduler_waits_for() -> None:
     assert not story.core.snapshot(story.now).is_recovering
 
 
+def events(story: Story) -> list[tuple[str, str]]:
+    return [(one.kind, one.text) for one in story.core.snapshot(story.now).events if one.kind.startswith("scheduler")]
+
+
+def test_a_restart_is_an_event_and_so_is_its_end() -> None:
+    """(MON-36) A peer may name several schedulers before; what waits for their workers is one restart."""
+    story = Story()
+    story.client("c")
+    story.client("d", former=PeerId(b"another".ljust(16, b".")))
+    story.client("e", former=OWN)
+    (restarted,) = events(story)
+    assert restarted[0] == "scheduler_restarted" and "tasks wait until its workers have presented" in restarted[1]
+    story.worker("w", count=2)
+    story.holds("w")
+    story.settle(3.9)
+    assert events(story) == [restarted]
+    story.settle(0.2)
+    recovered = ("scheduler_recovered", "1 worker of the scheduler before has presented what it holds")
+    assert events(story) == [restarted, recovered]
+
+
+def test_all_workers_that_were_there_before_are_counted() -> None:
+    story = Story()
+    for name in ("w", "v"):
+        story.worker(name, count=2)
+        story.holds(name)
+    story.settle()
+    told = "2 workers of the scheduler before have presented what they hold, of 2"
+    assert events(story)[1:] == [("scheduler_recovered", told)]
+
+
+def test_a_standby_that_takes_over_was_not_restarted() -> None:
+    story = Story()
+    story.core.serve(2, story.now)
+    story.worker("w", count=1)
+    story.holds("w")
+    story.settle()
+    assert [kind for kind, _ in events(story)] == ["scheduler_took_over", "scheduler_recovered"]
+
+
 def test_why_a_held_task_waits_is_explained() -> None:
     """(MON-31)"""
     story = Story()

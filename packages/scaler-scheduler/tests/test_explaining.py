@@ -72,12 +72,14 @@ def test_tasks_that_need_other_workers_are_not_ahead(story: Story) -> None:
 def test_a_task_that_is_with_a_worker(story: Story) -> None:
     story.worker("w")
     story.submit("c", ["a"])
-    held = Explanation(0, task("a"), "dispatched", worker_count=1, able_count=1, worker="w", attempt=1)
+    held = Explanation(
+        0, task("a"), "dispatched", worker_count=1, able_count=1, worker="w", attempt=1, lost_seconds=60.0
+    )
     assert ask(story, "a") == held
     story.now = 10.0
     story.receive("w", WorkerStatus(processors=(ProcessorStatus(4711, 2, task_id=task("a"), running_seconds=4.0),)))
     story.now = 11.5
-    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5, silent_seconds=1.5)
+    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5, silent_seconds=1.5, lost_seconds=58.5)
     story.cancel("c", ["a"])
     assert ask(story, "a").state == "canceling"
 
@@ -92,7 +94,10 @@ def test_a_task_that_waits_for_its_children_on_a_silent_worker(story: Story) -> 
     answer = ask(story, "a")
     assert (answer.is_begun, answer.is_blocked, answer.child_count, answer.silent_seconds) == (True, True, 2, 0.0)
     story.now = 17.0
-    assert ask(story, "a").silent_seconds == 7.0
+    answer = ask(story, "a")
+    assert (answer.silent_seconds, answer.lost_seconds) == (7.0, 53.0)
+    story.now = 70.5
+    assert ask(story, "a").lost_seconds == 0.001, "SCH-94: its loss is due, and was not noticed yet"
 
 
 def test_a_task_that_waits_for_others(story: Story) -> None:

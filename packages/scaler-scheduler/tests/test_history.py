@@ -19,7 +19,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.messages import Cancel, ClusterEvent, Results, TaskError, TaskFailure, TaskSamples
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import Policy, cluster_events, history
+from scaler_scheduler.core import Policy, cluster_events, history, shapes
 
 ERROR = TaskError(TASK_RAISED, "builtins.ValueError", "larger than 3\nand a second line", "Traceback of ana's program")
 PROFILE = struct.pack("<QQQ", 250_000_000, 125_000_000, 4096)
@@ -131,6 +131,39 @@ def test_how_tasks_of_a_graph_ended() -> None:
     samples = told(story)
     assert [one.task_id for one in samples.failures] == [task("a")], "what follows from a failure is none of its own"
     assert samples.failed_count == 1
+
+
+def test_what_has_failed_is_shown_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a graph that is cut, the first failures are listed, and no more of them than may be."""
+    monkeypatch.setattr(shapes, "TASKS_LIMIT", 8)
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=100)
+    tasks = [f"t{number}" for number in range(20)]
+    story.submit_graph("c", {"sum": tuple(tasks)} | dict.fromkeys(tasks, ()))
+    story.actions()
+    for name in ("t15", "t1", "t17", "t18"):
+        story.receive("w", failed(name))
+    story.actions()
+    (shape,) = story.core.graph_shapes().graphs
+    assert names(shape.ids) == ["sum", "t0", "t1", "t2", "t3", "t4", "t15"], "t15 and t1 failed first"
+    assert (shape.task_count, shape.failed_count) == (21, 5)
+    assert list(shape.outcomes) == [STATUS_REFUSED, 0, STATUS_FAILED, 0, 0, 0, STATUS_FAILED]
+    monkeypatch.setattr(shapes, "TASKS_LIMIT", 21)
+    assert len(names(story.core.graph_shapes().graphs[0].ids)) == 21, "one that has room is listed in its order"
+
+
+def test_few_failures_of_a_batch_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "FAILED_KEPT", 2)
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=100)
+    story.submit_graph("c", dict.fromkeys("abcd", ()))
+    story.actions()
+    for name in "cba":
+        story.receive("w", failed(name))
+    (chunk,) = {story.core.tables.chunk_of(task("d"))}
+    assert names(b"".join(chunk.first_failed)) == ["c", "b"]
 
 
 def test_a_graph_that_ends_between_two_publications_is_shown_once() -> None:

@@ -202,6 +202,8 @@ struct Explanation @0xb5a310aca82166ef {
   recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
                                  # hold (SCH-65): for so long at most (MON-31)
   hasCodeSet @22 :Bool;       # its header names a code set, so only workers with the feature `code-sets` are able
+  lostSeconds @23 :Float64;   # dispatched and canceling: after so much more silence its worker is lost (SCH-94). Zero:
+                              # not known
 }
 
 struct StackRequest @0xa3c10b3b9777300a {

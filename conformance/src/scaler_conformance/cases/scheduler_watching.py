@@ -388,6 +388,26 @@ def an_explanation_says_where_and_why(scene: Scene) -> None:
             scene.equal(answer[name], value, what, "SCH-33")
 
 
+@case("SCH-94")
+def an_explanation_says_when_its_worker_is_lost(scene: Scene) -> None:
+    """Of two held tasks, one of which stops, and of one that is queued and has no worker."""
+    worker, client = scene.worker(credit=2), scene.client()
+    held, stopping = client.submit(2)
+    scene.settle(client, worker)
+    worker.expect_dispatch(2, "SCH-25")
+    client.cancel(stopping)
+    (queued,) = client.submit(1)
+    scene.settle(client)
+    lease = worker.welcome["timers"]["leaseSeconds"]
+    told = []
+    for request, task in enumerate((held, stopping, queued)):
+        client.send("explain", requestId=request, taskId=task.id)
+        told.append(client.expect("explanation", clause="SCH-33")["lostSeconds"])
+    for seconds in told[:2]:
+        scene.check(0 < seconds <= lease, f"lostSeconds is {seconds}, and the worker's lease {lease}", "SCH-94")
+    scene.equal(told[2], 0, "lostSeconds of a queued task", "SCH-94")
+
+
 @case("MON-3", seconds=30.0)
 def the_sequence_of_a_snapshot_is_that_of_the_last_publication(scene: Scene) -> None:
     watcher, asking = scene.monitor(), scene.peer("monitor")

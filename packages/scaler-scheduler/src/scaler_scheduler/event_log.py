@@ -9,6 +9,8 @@ from scaler_scheduler.core.cluster_events import (
     CONTROL,
     LIMIT_REACHED,
     MANAGER_TROUBLE,
+    SCHEDULER_RECOVERED,
+    SCHEDULER_RESTARTED,
     STORAGE_SPILLING,
     STORAGE_TROUBLE,
     WORKER_DRAINING,
@@ -22,6 +24,8 @@ LEVELS = {
     LIMIT_REACHED: logging.WARNING,
     WORKER_DRAINING: logging.INFO,
     CONTROL: logging.INFO,
+    SCHEDULER_RESTARTED: logging.WARNING,
+    SCHEDULER_RECOVERED: logging.INFO,
 }
 
 

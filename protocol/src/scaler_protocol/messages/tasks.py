@@ -163,6 +163,7 @@ class Explanation:
     silent_seconds: float = 0.0
     recovery_seconds: float = 0.0
     has_code_set: bool = False
+    lost_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

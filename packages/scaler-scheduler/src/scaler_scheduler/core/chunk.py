@@ -40,6 +40,8 @@ class Chunk:
     #: of a graph: tasks that ended, and not well. In the instance once there are any
     failed_count = 0
     canceled_count = 0
+    #: the first of those that ran and failed
+    first_failed: tuple[TaskId, ...] = ()
     #: of several functions: what is counted of each, in the order of `batch.functions`, and of which each task is
     rows: Sequence[FunctionCounts] = ()
     row_numbers: Sequence[int] = ()

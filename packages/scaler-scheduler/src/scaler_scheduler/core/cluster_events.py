@@ -19,6 +19,7 @@ WORKER_DRAINING = "worker_draining"
 MANAGER_JOINED, MANAGER_LEFT, MANAGER_TROUBLE = "manager_joined", "manager_left", "manager_trouble"
 CLIENT_LOST, LIMIT_REACHED, CONTROL = "client_lost", "limit_reached", "control"
 SCHEDULER_STARTED, SCHEDULER_TOOK_OVER = "scheduler_started", "scheduler_took_over"
+SCHEDULER_RESTARTED, SCHEDULER_RECOVERED = "scheduler_restarted", "scheduler_recovered"
 STORAGE_CONNECTED, STORAGE_LOST, STORAGE_TROUBLE = "storage_connected", "storage_lost", "storage_trouble"
 STORAGE_SPILLING = "storage_spilling"
 LIMIT_SECONDS = 60.0

@@ -107,7 +107,10 @@ def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Ex
     """What the worker last said of its processors tells whether the task runs: nothing is noted for each task."""
     state = State.CANCELING if answer.task_id in tables.canceling else State.DISPATCHED
     silent_seconds = max(0.0, now - worker.heard_at)
+    # Not zero, which is "not known". (SCH-94)
+    lost_seconds = max(0.001, worker.lease_seconds - silent_seconds)
     answer = replace(answer, state=state.value, worker=worker.name, silent_seconds=silent_seconds)
+    answer = replace(answer, lost_seconds=lost_seconds)
     for processor in worker.status.processors:
         if processor.task_id == answer.task_id:
             seconds = processor.running_seconds + max(0.0, now - worker.status_at)

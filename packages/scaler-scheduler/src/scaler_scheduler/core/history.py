@@ -36,6 +36,8 @@ OUTCOMES_KEPT = 65_536
 SUCCESSES_KEPT = 2_000
 """Messages of workers; of each, so many tasks:"""
 ROWS_OF_A_MESSAGE = 4
+FAILED_KEPT = 50
+"""Tasks of each batch of a graph, the first that failed: they are shown also when the graph is too large."""
 GRAPHS_KEPT = 64
 """Batches of graphs that have just ended, until they are published."""
 _ROW = struct.Struct("<16s16sQQII")
@@ -118,6 +120,8 @@ class History:
             chunk.canceled_count += len(ids)
         else:
             chunk.failed_count += len(ids)
+            if status != STATUS_REFUSED and len(chunk.first_failed) < FAILED_KEPT:
+                chunk.first_failed += tuple(ids)
         self.outcomes.update(dict.fromkeys(ids, status))
 
     def tick(self) -> None:

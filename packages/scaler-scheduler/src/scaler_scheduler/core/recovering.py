@@ -14,6 +14,7 @@ from scaler_protocol.messages import ClusterStatus, Hello, Holding
 from scaler_protocol.session import Opened
 from scaler_scheduler.core import presenting
 from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.cluster_events import SCHEDULER_RECOVERED, SCHEDULER_RESTARTED
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
@@ -120,6 +121,9 @@ class Recovery:
         self._tables.presentation.is_recovering = self.is_at_work = True
         seconds = max(SHORTEST_SECONDS, HEARTBEATS * event.welcome.timers.heartbeat_seconds)
         self._wait_seconds = seconds + self._turn_seconds
+        if self.until is None and not self._turn_seconds:  # a standby has taken over instead
+            text = "peers of the scheduler before have come: tasks wait until its workers have presented what they hold"
+            self._tables.events.note(SCHEDULER_RESTARTED, "", text)
         self.until = self._tables.presentation.recovering_until = now + self._wait_seconds
         self._latest = now + LONGEST_WAITS * self._wait_seconds
 
@@ -133,9 +137,26 @@ class Recovery:
             status,
             is_recovering=True,
             recovery_seconds=max(0.0, self.until - now),
-            expected_count=self._expected_count if self._is_count_known else 0,
-            presented_count=max(0, self._came_count - len(self._tables.presentation.expected)),
+            expected_count=self._known_count,
+            presented_count=self._presented_count,
         )
+
+    @property
+    def _known_count(self) -> int:
+        """How many workers the predecessor had; zero: that is not known."""
+        return self._expected_count if self._is_count_known else 0
+
+    @property
+    def _presented_count(self) -> int:
+        return max(0, self._came_count - len(self._tables.presentation.expected))
+
+    def _note_end(self) -> None:
+        count = self._presented_count
+        told = "1 worker of the scheduler before has presented what it holds"
+        if count != 1:
+            told = f"{count} workers of the scheduler before have presented what they hold"
+        of = f", of {self._known_count}" if self._known_count else ""
+        self._tables.events.note(SCHEDULER_RECOVERED, "", told + of)
 
     # ------------------------------------------------------------ the end of it
 
@@ -156,6 +177,7 @@ class Recovery:
         if self.until is not None and (now >= self.until or self._is_everybody_here()):
             self.until = None
             self._tables.presentation.is_recovering = False
+            self._note_end()
             clients, self._tables.presentation.recovering_clients = self._tables.presentation.recovering_clients, {}
             for client in clients:
                 self._tables.ready.release(client)

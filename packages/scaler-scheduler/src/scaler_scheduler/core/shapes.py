@@ -15,6 +15,8 @@ from scaler_scheduler.core.workers import Worker
 GRAPHS_LIMIT = 8
 TASKS_LIMIT = 1_000
 """Of all graphs together. A picture of more is a grey cloud."""
+FAILED_SHARE = 4
+"""Of the tasks of a graph that is cut, one in so many may be listed because it failed."""
 CHUNKS_LIMIT = 5_000
 """So many batches are looked at for graphs."""
 
@@ -41,7 +43,7 @@ def _chunks(tables: Tables) -> Iterator[Chunk]:
 
 
 def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
-    nodes = list(islice(_nodes(chunks), limit))
+    nodes = _listed(chunks, limit)
     place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
@@ -62,6 +64,19 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
         failed_count=sum(chunk.failed_count for chunk in chunks),
         canceled_count=sum(chunk.canceled_count for chunk in chunks),
     )
+
+
+def _listed(chunks: list[Chunk], limit: int) -> list[tuple[Chunk, int]]:
+    """The first tasks, in the order in which they were submitted. Of a graph that is larger, some places are for tasks
+    that failed, wherever they stand."""
+    first = list(islice(_nodes(chunks), limit + 1))
+    if len(first) <= limit:
+        return first
+    failed = ((chunk, chunk.index_of[task_id]) for chunk in chunks for task_id in chunk.first_failed)
+    wanted = set(islice(failed, limit // FAILED_SHARE))
+    first = first[: limit - len(wanted)]
+    numbers = {chunk: number for number, chunk in enumerate(chunks)}
+    return first + sorted(wanted.difference(first), key=lambda node: (numbers[node[0]], node[1]))
 
 
 def _nodes(chunks: Iterable[Chunk]) -> Iterable[tuple[Chunk, int]]:

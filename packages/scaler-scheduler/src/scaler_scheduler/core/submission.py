@@ -70,6 +70,9 @@ def _submit_in_slices(tables: Tables, client: Client, seq: int, chunk: Chunk, ba
 def _refuse(tables: Tables, client: Client, seq: int, refusal: Refusal) -> None:
     code, text, clause = refusal
     tables.refused_count += 1
+    if code == OVERLOADED:
+        name = tables.display.of(client.peer_id).hex()[:8]
+        tables.events.note_limit("combinations of tasks", f"client {name}: {text}")
     if not client.is_gone:
         tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
 

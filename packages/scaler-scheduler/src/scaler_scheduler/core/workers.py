@@ -43,6 +43,7 @@ class Worker:
         "is_of_operator",
         "is_presenter",
         "is_retired",
+        "lease_seconds",
         "lenders",
         "limit",
         "manager_id",
@@ -106,8 +107,8 @@ class Worker:
         #: when it was last idle, or has last ended something
         self.worked_until = now
         self.status = WorkerStatus()
-        self.status_at = now
-        self.heard_at = now
+        self.status_at = self.heard_at = now
+        self.lease_seconds = welcome.timers.lease_seconds  #: of its session: after so much silence it is lost
         self.payload_limit = welcome.limits.payload_frame_bytes  #: of one payload frame that it takes
         self.batch_limit = welcome.limits.batch_tasks
         self.envelope_limit = welcome.limits.envelope_bytes

@@ -231,9 +231,9 @@ def _lacking(explanation: Explanation, capabilities: Sequence[Capability], conne
 
 
 def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
+    unless = ", unless it has lost too many workers" if explanation.attempt > 1 else ""
     more = f", in attempt {explanation.attempt}" if explanation.attempt > 1 else ""
-    if explanation.silent_seconds >= SILENT_SECONDS:
-        more += f"; this worker has been silent for {explanation.silent_seconds:.0f} s"
+    more += _silence(explanation, f"the task begins again then{unless}")
     place = f"on worker {explanation.worker} for {explanation.running_seconds:.1f} s"
     if explanation.is_blocked:
         children = _counted(explanation.child_count, "task")
@@ -244,7 +244,17 @@ def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], ad
 
 
 def _canceling(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
-    return f"it is being canceled on worker {explanation.worker}"
+    return f"it is being canceled on worker {explanation.worker}{_silence(explanation, 'the task ends then')}"
+
+
+def _silence(explanation: Explanation, then: str) -> str:
+    """How long the worker has given no sign, and what follows when it is lost."""
+    if explanation.silent_seconds < SILENT_SECONDS:
+        return ""
+    told = f"; this worker has been silent for {explanation.silent_seconds:.0f} s"
+    if not explanation.lost_seconds:
+        return told
+    return f"{told}: it counts as lost in {explanation.lost_seconds:.0f} s at most, and {then}"
 
 
 def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:

@@ -6,6 +6,7 @@ const NOT_WELL = ["failed", "worker_lost", "refused"];
 const FAILURES_KEPT = 2000, EVENTS_KEPT = 1000;
 const BAD = new Set([
   "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
+  "scheduler_restarted", "scheduler_took_over",
 ]);
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });

@@ -8,6 +8,7 @@ const LARGE = { wide: 120, high: 24, gapX: 50, gapY: 10 }, SMALL = { wide: 16, h
 const GROUPED = { wide: 150, high: 40, gapX: 60, gapY: 10 };
 const LABELLED = 120;  // a graph of more tasks is grouped at first, and more boxes than that have no names
 const OPENED_MOST = 200;  // tasks of one group that are drawn
+const FAILED_WIDE = 6;  // in the bar of a group, where one failure of a thousand would have no pixel
 const ZOOMS = [0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1, 1.4, 2];
 const WORDS = { ended: "succeeded", skipped: "never ran" };
 const ORDER = ["failed", "ended", "skipped", "canceled", "canceling", "dispatched", "queued", "waiting"];
@@ -57,6 +58,7 @@ class Picture {
     this.box = element("article");
     this.title = element("h2");
     this.path = element("p", "", { class: "note" });
+    this.left = element("p", "", { class: "note" });
     this.frame = element("div", undefined, { class: "graph", tabindex: "0", role: "application" });
     this.detail = element("p", "", { class: "bar" });
     this.words = element("span", "", { role: "status" });
@@ -68,13 +70,14 @@ class Picture {
     this.why = button("Why does it wait?", () => explain(this.taskOf()));
     this.all = button("All about this task", () => openTask(this.taskOf()));
     this.open = button("", () => this.toggle());
+    this.failure = button("Next failure", () => this.fail());
     this.group = button("", () => { this.isGrouped = !this.isGrouped; this.opened.clear(); this.build(); });
     this.tools = element("p", undefined, { class: "bar" });
     this.tools.append(this.group, button("Zoom in", () => this.scale(1)), button("Zoom out", () => this.scale(-1)),
-      button("Fit", () => this.fit()));
+      button("Fit", () => this.fit()), this.failure);
     this.detail.append(this.words, this.open, this.why, this.all);
     this.frame.addEventListener("keydown", (event) => this.key(event));
-    this.box.append(this.title, this.path, this.tools, this.frame, this.detail);
+    this.box.append(this.title, this.left, this.path, this.tools, this.frame, this.detail);
     this.graph = graph;
     this.learn(page.stream.runs);
     this.build();
@@ -86,8 +89,9 @@ class Picture {
   }
 
   update(graph) {
-    const isSame = graph.nodes.length === this.graph.nodes.length;
-    if (!isSame && this.graph.nodes.length <= LABELLED && graph.nodes.length > LABELLED) this.isGrouped = true;
+    const before = this.graph.nodes;
+    const isSame = graph.nodes.length === before.length && graph.nodes.every((node, one) => node[TASK] === before[one][TASK]);
+    if (!isSame && before.length <= LABELLED && graph.nodes.length > LABELLED) this.isGrouped = true;
     this.graph = graph;
     if (isSame) this.tell();
     else {
@@ -186,7 +190,8 @@ class Picture {
     write(part.counts, `${count(ended)} of ${count(box.members.length)}${failed}`);
     let x = 0;
     ORDER.forEach((one, place) => {
-      const wide = this.sizes.wide * (counts[one] ?? 0) / box.members.length;
+      const share = this.sizes.wide * (counts[one] ?? 0) / box.members.length;
+      const wide = share && one === "failed" ? Math.max(share, FAILED_WIDE) : Math.min(share, this.sizes.wide - x);
       part.shares[place].setAttribute("x", x);
       part.shares[place].setAttribute("width", wide);
       x += wide;
@@ -196,13 +201,14 @@ class Picture {
   head() {
     const { graph, way } = this;
     const { nodes } = graph;
-    const listed = this.isCut ? ` The first ${count(nodes.length)} are drawn.` : "";
     const tasks = plural(graph.tasks, "task");
-    const unfinished = ending(graph)
+    const unfinished = ending(graph, this.isCut)
       || (graph.unfinished ? `${count(graph.unfinished)} of ${tasks} unfinished` : `all ${tasks} succeeded`);
     const runs = graph.runs ? "" : "no longer runs, ";
     const of = graph.user ? `${graph.user}, client ${graph.client}` : `client ${graph.client}`;
-    write(this.title, `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.${listed}`);
+    write(this.title, `Graph ${graph.id.slice(0, 8)} of ${of}: ${runs}${unfinished}.`);
+    write(this.left, this.isCut ? `${count(nodes.length)} of ${tasks} are drawn, and counted in the boxes. ${leftOut(graph)}` : "");
+    this.failure.hidden = !nodes.some((node) => node[STATE] === "failed");
     const total = this.isTimed ? `, ${seconds(way.length)}` : "";
     const names = [...new Set(way.path.map((one) => nodes[one][NAME]))];
     const through = names.length > 6 ? [...names.slice(0, 3), "…", ...names.slice(-2)] : names;
@@ -210,10 +216,11 @@ class Picture {
       : `Longest way${this.ofDrawn}: ${plural(way.path.length, "task")}${total}, through ${through.join(" → ")}. ` +
         (this.isCut ? "That of the whole graph may be longer." : "More workers do not make it shorter."));
     this.frame.setAttribute("aria-label",
-      `${this.title.textContent} Arrow keys go through the boxes, Enter opens a group, plus and minus zoom.`);
+      `${this.title.textContent} ${this.left.textContent} Arrow keys go through the boxes, F to the next that failed, ` +
+      "Enter opens a group, plus and minus zoom.");
   }
 
-  // A scheduler describes the first tasks of a large graph only: what they tell holds for them.
+  // A scheduler describes a part of a large graph only: what its tasks tell holds for them.
   get isCut() { return this.graph.nodes.length < this.graph.tasks; }
   get ofDrawn() { return this.isCut ? " of the tasks drawn" : ""; }
 
@@ -235,7 +242,7 @@ class Picture {
     const box = this.chosenBox();
     const node = box && !box.isGroup ? nodes[box.members[0]] : null;
     write(this.words, !box ? "Point at a task and click, or use the arrow keys here, to see what it is."
-      : node ? `${this.nameOf(box)}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}${this.timing(box)}`
+      : node ? `${this.nameOf(box)}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}${this.ofDrawn}${this.timing(box)}`
         : `${box.name}, ${plural(box.members.length, "task")}: ${this.countText(box)}${this.timing(box)}`);
     this.why.hidden = !node || !this.graph.runs || ENDED.has(node[STATE]);
     this.all.hidden = !node;
@@ -258,6 +265,13 @@ class Picture {
     this.chosen = this.boxes[index].key;
     this.tell();
     this.parts[index].group.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  // The next box in which something failed, after the one that is chosen.
+  fail() {
+    const at = this.boxes.findIndex((box) => box.key === this.chosen);
+    const failed = [...this.boxes.keys()].filter((one) => countsOf(this.graph.nodes, this.boxes[one].members).failed);
+    if (failed.length) this.choose(failed.find((one) => one > at) ?? failed[0]);
   }
 
   // Opens the group that is chosen, or closes that of the chosen task.
@@ -292,6 +306,7 @@ class Picture {
     const step = { ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowUp: [0, -1] }[event.key];
     if (step && this.boxes.length) this.choose(this.next(...step));
     else if (event.key === "Enter" && this.chosen !== null) this.toggle();
+    else if (event.key === "f" && !event.ctrlKey && !event.metaKey) this.fail();
     else if (event.key === "+" || event.key === "=") this.scale(1);
     else if (event.key === "-") this.scale(-1);
     else return;
@@ -323,15 +338,30 @@ function write(place, text) {
 }
 
 // How a graph ended in which something failed or was canceled; empty: nothing was.
-function ending({ nodes, tasks, unfinished, failed, canceled }) {
+function ending({ nodes, tasks, unfinished, failed, canceled }, isCut) {
   if (!failed && !canceled) return "";
   const first = nodes.find((node) => node[STATE] === "failed");
   const skipped = nodes.filter((node) => node[STATE] === "skipped").length;
-  const counts = [
-    [failed - skipped, "failed"], [skipped, "never ran"], [canceled, "canceled"],
-    [tasks - unfinished - failed - canceled, "succeeded"], [unfinished, "unfinished"],
-  ].filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`);
-  return `${first ? `failed at ${first[NAME]}` : failed ? "failed" : "canceled"}: ${counts.join(", ")}`;
+  const wrong = isCut ? [[failed, "failed or never ran"]] : [[failed - skipped, "failed"], [skipped, "never ran"]];
+  const counts = counted([...wrong, [canceled, "canceled"], [tasks - unfinished - failed - canceled, "succeeded"],
+    [unfinished, "unfinished"]]);
+  return `${first ? `failed at ${first[NAME]}` : failed ? "failed" : "canceled"}: ${counts}`;
+}
+
+// What became of the tasks of a graph that are not drawn.
+function leftOut({ nodes, tasks, unfinished, failed, canceled }) {
+  const drawn = countsOf(nodes, nodes.keys());
+  const number = (...states) => states.reduce((sum, one) => sum + (drawn[one] ?? 0), 0);
+  const succeeded = tasks - unfinished - failed - canceled;
+  return "Of the others: " + counted([
+    [failed - number("failed", "skipped"), "failed or never ran"], [canceled - number("canceled"), "canceled"],
+    [unfinished - number("waiting", "queued", "dispatched", "canceling"), "unfinished"],
+    [succeeded - number("ended"), "succeeded"],
+  ]) + ".";
+}
+
+function counted(numbers) {
+  return numbers.filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`).join(", ");
 }
 
 function made(tag, attributes) {

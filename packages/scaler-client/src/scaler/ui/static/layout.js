@@ -12,7 +12,8 @@ export function layersOf(nodes) {
 }
 
 // Boxes to draw: {key, name, layer, members, isGroup, needs}. Tasks of one function in one layer are one box, unless
-// there is only one or it is among `opened`; of an opened one the first `most` tasks are boxes, and the others one.
+// there is only one or it is among `opened`; of an opened one `most` tasks are boxes, those that failed first, and the
+// others one.
 export function boxesOf(nodes, layer, isGrouped, opened, most) {
   const groups = new Map();
   nodes.forEach((node, index) => {
@@ -29,8 +30,10 @@ export function boxesOf(nodes, layer, isGrouped, opened, most) {
     if (members.length === 1) add(nodes[members[0]][TASK], members, false, "");
     else if (!opened.has(key)) add(key, members, true, key);
     else {
-      for (const one of members.slice(0, most)) add(nodes[one][TASK], [one], false, key);
-      if (members.length > most) add(`${key}\nmore`, members.slice(most), true, key);
+      const failed = members.filter((one) => nodes[one][STATE] === "failed");
+      const shown = members.length > most ? [...failed, ...members.filter((one) => nodes[one][STATE] !== "failed")] : members;
+      for (const one of shown.slice(0, most)) add(nodes[one][TASK], [one], false, key);
+      if (shown.length > most) add(`${key}\nmore`, shown.slice(most), true, key);
     }
   }
   const needs = boxes.map(() => new Set());
