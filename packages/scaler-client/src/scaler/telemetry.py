@@ -69,7 +69,7 @@ class TracedClient(Client):
             span.set_attribute("scaler.task.count", len(results))
             return results
 
-    def starmap(self, fn: Callable[..., Any], iterable: Any, **options: Any) -> list[Any]:  # type: ignore[override]
+    def starmap(self, fn: Callable[..., Any], iterable: Any, **options: Any) -> list[Any]:
         with self._tracer.start_as_current_span(f"starmap {_name(fn)}", kind=SpanKind.CLIENT) as span:
             results = super().starmap(fn, iterable, **options)
             span.set_attribute("scaler.task.count", len(results))
