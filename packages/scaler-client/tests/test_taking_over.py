@@ -24,7 +24,7 @@ WAIT = 20.0
 class Done:
     """The answer to a request."""
 
-    def finish(self) -> None:
+    def finish(self, end_at: float) -> None:
         pass
 
 
