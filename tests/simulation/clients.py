@@ -431,7 +431,7 @@ class ClientNode(Node):
             for duplicate in self._duplicates.values():
                 self._storage.send(duplicate)
         elif isinstance(event, (Lost, Rejected)):
-            self._storage.dialer.redial()
+            self._storage.redial(event)
         elif isinstance(event, Received) and isinstance(event.message, (Value, ObjectReply)):
             if isinstance(event.message, ObjectReply) and event.message.request_id in self._duplicates:
                 self._duplicated(event.message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.codec import Envelope
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.messages import Hello, Message, Timers
-from scaler_protocol.session import SessionDialer, SessionEvent, SessionServer
+from scaler_protocol.session import Lost, Rejected, SessionDialer, SessionEvent, SessionServer
 from scaler_protocol.session.invariants import check_dialer, check_server
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TIMERS = Timers(heartbeat_seconds=0.5, lease_seconds=10.0)
 #: A wake-up takes in what arrived within this time: batches form as they do under load.
 WAKE_SECONDS = 0.002
+#: A server that has rejected a node is dialed again after this time: it would answer the same at once.
+REJECTED_SECONDS = 0.5
 
 
 class Node:
@@ -119,6 +121,21 @@ class Port:
 
     def send(self, message: Message) -> None:
         self.dialer.send(message)
+
+    def redial(self, event: Lost | Rejected) -> None:
+        """Begin a new session. After a Rejected that takes a while, as in the real processes: without the pause, a node
+        whose identity was replaced takes ten thousand turns in each virtual second."""
+        if isinstance(event, Lost):
+            self.dialer.redial()
+            return
+        node, life = self._node, self._node.life
+
+        def again() -> None:
+            if node.is_up and node.life == life:
+                self.dialer.redial()
+                node.wake()
+
+        node.world.clock.after(REJECTED_SECONDS, again)
 
     def settle(self, now: float) -> None:
         # A client that has chosen a window smaller than what dialers leave unacknowledged acknowledges each message: it

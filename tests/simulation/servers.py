@@ -172,7 +172,7 @@ class SchedulerNode(ServerNode):
                 self._canceling.update(self.core.tables.canceling)
         for stored in self._storage.poll(now):
             if isinstance(stored, (Lost, Rejected)):
-                self._storage.dialer.redial()
+                self._storage.redial(stored)
             elif isinstance(stored, Opened):
                 takes_live_owners = scheduling.FEATURE_LIVE_OWNERS in stored.welcome.features
                 self.core.handle(scheduling.StorageOpened(takes_live_owners), now)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from scaler_protocol.messages import ReleaseOwner
+from scaler_protocol.session import Lost, Rejected
 from scaler_scheduler.core import cut_off, membership
 from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import LoadIndex
 from tests.simulation.__main__ import run_seed
+from tests.simulation.nodes import Port
 from tests.simulation.rolling import RollingWorld
+from tests.simulation.servers import SchedulerNode
 from tests.simulation.world import World
 
 SEEDS = 200
@@ -40,6 +44,26 @@ def test_a_seed_tells_one_story() -> None:
         world.run()
         transcripts.append(list(world.transcript))
     assert transcripts[0] == transcripts[1]
+
+
+def test_a_node_that_is_rejected_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this seed the storage rejects every Hello of the scheduler for most of the run."""
+    seen: Counter[str] = Counter()
+    redial, turn = Port.redial, SchedulerNode.round
+
+    def counted_redial(self: Port, event: Lost | Rejected) -> None:
+        seen[type(event).__name__] += 1
+        redial(self, event)
+
+    def counted_round(self: SchedulerNode, now: float) -> None:
+        seen["rounds"] += 1
+        turn(self, now)
+
+    monkeypatch.setattr(Port, "redial", counted_redial)
+    monkeypatch.setattr(SchedulerNode, "round", counted_round)
+    report = World(2).run()
+    assert seen["Rejected"] > 0
+    assert seen["rounds"] < 2 * report.messages
 
 
 # ---------------------------------------------------------------- the laws can fail

@@ -455,7 +455,7 @@ class WorkerNode(Node):
             for request, _ in self._requests.values():
                 self._storage.send(request)
         elif isinstance(event, (Lost, Rejected)):
-            self._storage.dialer.redial()
+            self._storage.redial(event)
         elif isinstance(event, Received) and isinstance(event.message, (Value, ObjectReply)):
             found = self._requests.pop(event.message.request_id, None)
             if found is not None:
