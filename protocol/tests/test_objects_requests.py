@@ -387,25 +387,6 @@ def test_very_many_ids_are_released_in_parts(told):
     assert release.is_done
 
 
-def test_a_release_gives_up_a_put_of_the_same_object_that_is_not_done(told):
-    """Operations take turns: its later chunks would store the object again, behind the Release. The caller of such a
-    put was interrupted before it could wait for it."""
-    put = told.begin(PutOperation(OBJECT, OWNER, [bytes(CHUNK_BYTES)] * 2))
-    other = told.begin(PutOperation(OTHER, OWNER, [bytes(CHUNK_BYTES)]))
-    of_another = told.begin(PutOperation(OBJECT, Owner(PeerId(b"d" * 16)), [bytes(CHUNK_BYTES)]))
-    told.begin(ReleaseOperation(OWNER, [OBJECT]))
-    assert [type(request) for request in told.asked()] == [Put, Put, Release]
-    assert put.is_done and not other.is_done and not of_another.is_done
-    assert put.error is None, "to a caller that still waits, it was stored and then released"
-
-
-def test_a_release_after_a_put_is_asked_for_after_all_its_chunks(told):
-    told.begin(PutOperation(OBJECT, OWNER, [bytes(CHUNK_BYTES)] * 2))
-    asked = told.asked()
-    told.begin(ReleaseOperation(OWNER, [OBJECT]))
-    assert [type(request) for request in asked + told.asked()] == [Put, Put, Release]
-
-
 class Offered:
     """An open memory file."""
 

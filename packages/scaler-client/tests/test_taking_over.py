@@ -126,7 +126,9 @@ class Guarded:
     def __init__(self) -> None:
         self.owners: dict[ObjectId, set[PeerId]] = {}
 
-    def start_put(self, object_id: ObjectId, owner: PeerId, pieces: Sequence[bytes], grant: bytes) -> Answer:
+    def start_put(
+        self, object_id: ObjectId, owner: PeerId, pieces: Sequence[bytes], grant: bytes, end_at: float
+    ) -> Answer:
         return self._asked(object_id, Owner(owner, grant))
 
     def start_duplicate(self, source: ObjectId, target: ObjectId, owner: Owner, source_owner: Owner) -> Answer:
@@ -149,7 +151,7 @@ class Answer:
     def __init__(self, error: StorageError | None = None) -> None:
         self._error = error
 
-    def finish(self) -> None:
+    def finish(self, end_at: float) -> None:
         if self._error is not None:
             raise self._error
 
