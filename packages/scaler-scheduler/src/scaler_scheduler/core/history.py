@@ -120,8 +120,8 @@ class History:
             chunk.canceled_count += len(ids)
         else:
             chunk.failed_count += len(ids)
-            if status != STATUS_REFUSED and len(chunk.first_failed) < FAILED_KEPT:
-                chunk.first_failed += tuple(ids)
+            if status != STATUS_REFUSED and (room := FAILED_KEPT - len(chunk.first_failed)):
+                chunk.first_failed += tuple(ids[:room])
         self.outcomes.update(dict.fromkeys(ids, status))
 
     def tick(self) -> None:
