@@ -42,6 +42,10 @@ def _a_target_outlives_the_scheduler_that_gave_it(patch: pytest.MonkeyPatch) -> 
     patch.setattr(ManagerCore, "_on_lost", lambda self, event, now: [])
 
 
+#: Few seeds show that it is broken.
+TELLING = {_a_scheduler_that_takes_over_does_not_wait_for_workers: 12}
+
+
 @each_broken_core(
     _units_end_under_their_tasks,
     _a_scheduler_that_takes_over_does_not_wait_for_workers,
@@ -49,4 +53,4 @@ def _a_target_outlives_the_scheduler_that_gave_it(patch: pytest.MonkeyPatch) -> 
 )
 def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    expect_caught(ManagedPairWorld, 4 * SEEDS, AssertionError)
+    expect_caught(ManagedPairWorld, 4 * SEEDS, AssertionError, first=TELLING.get(break_it, 0))

@@ -68,15 +68,15 @@ def _drained_workers_leave_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "world"),
-    [(_untold_results_count_as_delivered, TwiceDeadWorld), (_drained_workers_leave_at_once, DrainingWorld)],
+    ("break_it", "world", "telling"),
+    [(_untold_results_count_as_delivered, TwiceDeadWorld, 25), (_drained_workers_leave_at_once, DrainingWorld, 0)],
     ids=["untold_results_count_as_delivered", "drained_workers_leave_at_once"],
 )
 def test_a_broken_core_is_caught_when_more_happens(
-    break_it: Break, world: type[PresentingWorld], monkeypatch: pytest.MonkeyPatch
+    break_it: Break, world: type[PresentingWorld], telling: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
-    expect_caught(world, SEEDS)
+    expect_caught(world, SEEDS, first=telling)
 
 
 @each_broken_core(
