@@ -35,6 +35,6 @@ pygments_dark_style = "monokai"
 html_theme_options = {
     "footer_icons": [],
     "top_of_page_buttons": [],
-    # Fonts of the reader's own machine: a page asks nobody else for anything.
+    # Fonts of the reader's own machine: a page loads nothing from elsewhere.
     "light_css_variables": {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"},
 }

@@ -10,7 +10,7 @@ with Client(address=cluster.get_address()) as client:
     print(client.submit_verbose(round, (3.15,), {}, capabilities={"gpu": -1}).result())
     print(client.map(abs, [-1, -2], capabilities={"gpu": 2}))
 
-    # Nobody has it: the task waits until somebody joins who does, and delays no other task meanwhile.
+    # No worker has it: the task waits until one joins that has, and delays no other task meanwhile.
     waiting = client.submit_verbose(abs, (-5,), {}, capabilities={"tape_drive": 1})
     print(client.explain(waiting))
     print(client.submit(abs, -3).result())

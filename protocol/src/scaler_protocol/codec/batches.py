@@ -1,4 +1,4 @@
-"""What must hold of a batch before anybody may trust its columns (BAT-2 and its neighbours).
+"""What must hold of a batch before its columns may be trusted (BAT-2 and its neighbours).
 
 All of it runs in C loops (`len`, `sum`, `max`, `set`, `translate`), under 100 ns a task. Only batches with parts of
 kind TASK, which are rare, are walked task by task. Unknown kinds and statuses are refused: these sets are closed,

@@ -39,7 +39,7 @@ class CancelReplies:
         return task
 
     def answer(self, task: Task, outcome: int) -> None:
-        """To everybody who asked for the end of this task."""
+        """To all peers that asked for the end of this task."""
         if task.stop is not None:
             self._replies += [(task.id, outcome)] * task.stop.reply_count
 

@@ -1,4 +1,4 @@
-"""The way to the object storage for everybody who is not one: blocking calls for any number of threads (spec STO)."""
+"""The way to the object storage for all other roles: blocking calls for any number of threads (spec STO)."""
 
 from __future__ import annotations
 

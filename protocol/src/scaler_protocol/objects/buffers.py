@@ -7,7 +7,7 @@ import sys
 
 
 def new_buffer(size: int) -> bytearray:
-    """A bytearray whose bytes mean nothing yet: every one of them must be written before anybody else sees it.
+    """A bytearray whose bytes mean nothing yet: every one of them must be written before other code sees it.
 
     `bytearray(size)` clears what it allocates, which touches every page once more: 117 of the 290 ms that it took to
     allocate and fill 256 MiB. CPython's C interface can leave that out. Raises MemoryError.

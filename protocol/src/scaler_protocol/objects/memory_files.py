@@ -176,7 +176,7 @@ def _check_kind(descriptor: int, name: bytes) -> None:
 
 @lru_cache(maxsize=1)
 def _device() -> int:
-    """All memory files of a kernel, and nothing that anybody can mount, are on one device."""
+    """All memory files of a kernel, and nothing that can be mounted, are on one device."""
     descriptor = _create(_PREFIX)
     try:
         return os.fstat(descriptor).st_dev

@@ -71,7 +71,7 @@ class LineFormatter(logging.Formatter):
         super().__init__("[%(short_level)s]%(asctime)s: %(message)s", datefmt="%Y-%m-%d %H:%M:%S%z")
 
     def format(self, record: logging.LogRecord) -> str:
-        # On the record, not with logging.addLevelName: that would rename the levels of everybody in the process.
+        # On the record, not with logging.addLevelName: that would rename the levels of all loggers in the process.
         record.short_level = _SHORT_NAMES.get(record.levelno, record.levelname)
         return super().format(record)
 

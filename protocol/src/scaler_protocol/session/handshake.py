@@ -45,7 +45,7 @@ class WelcomeFields:
     monitor_address: str = ""
     is_protected: bool = False
     object_retention_seconds: float = 0.0
-    #: for this dialer, where they are not those of everybody
+    #: for this dialer, where they are not those of all dialers
     timers: Timers | None = None
     #: features that this dialer names and has no right to (HSK-25)
     withheld_features: frozenset[str] = frozenset()

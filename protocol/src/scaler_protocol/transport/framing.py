@@ -20,7 +20,7 @@ from scaler_protocol.messages import Buffer, Limits
 from scaler_protocol.session.channel import Frames
 
 #: Envelope (None when it is beyond the limit), payload frames, bytes in all, and whether there are more frames than
-#: anybody could mean.
+#: any peer could mean.
 Parts = tuple[bytes | None, Sequence[Buffer], int, bool]
 
 #: Two are the most in version 1. Some more are read, so that the complaint can name the message (FRM-2).

@@ -135,7 +135,7 @@ def has_input(socket: Socket) -> bool:
 
 def read(frame: zmq.Frame, recv: Recv, envelope_limit: int) -> tuple[bytes | None, Sequence[Buffer], int, bool]:
     """The frames of one message from its first on: envelope (None when it is beyond the limit: not even copied),
-    payload frames, bytes in all, and whether there are more frames than anybody could mean.
+    payload frames, bytes in all, and whether there are more frames than any peer could mean.
 
     `recv` per frame is a third of the cost of `recv_multipart`. The envelope is copied to `bytes`, since Cap'n Proto
     needs it aligned; a large payload frame is not copied.

@@ -145,7 +145,7 @@ class ZeroMqRouter(_ZeroMq):
 
 
 class ZeroMqDealer(_ZeroMq):
-    #: what is gone comes back, as far as anybody can tell
+    #: what is gone comes back, as far as can be told
     is_closed = False
 
     def __init__(self, address: Address, limits: Limits, shown: Pass | None = None, attempt: int = 0) -> None:

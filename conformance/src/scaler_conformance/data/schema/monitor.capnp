@@ -242,7 +242,7 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
 }
 
 struct DumpRequest @0xe82a45a95c937813 {
-  # Monitor -> scheduler: give me a part of your state, for somebody who looks for a mistake in you. (MON-16)
+  # Monitor -> scheduler: give me a part of your state, for a person who looks for a mistake in you. (MON-16)
   requestId @0 :UInt64;
   part @1 :UInt32;  # 0: begin a dump, give me its first part; n: the n-th further part of the dump that I began last
 }

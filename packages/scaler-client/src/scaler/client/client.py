@@ -275,7 +275,7 @@ class Client(Submitting):
         await asyncio.to_thread(self.__exit__, *exception)
 
     def __del__(self) -> None:
-        # Unfinished futures keep their client, so nobody waits for anything of this one any more.
+        # Unfinished futures keep their client, so no thread waits for anything of this one any more.
         calls = getattr(self, "_calls", None)
         if calls is not None and not self._is_shared:
             calls.connection.close_later()
@@ -337,7 +337,7 @@ class Client(Submitting):
         return {**info._figures, **figures}
 
     def _standing(self) -> tuple[str, ...]:
-        """For people. What is known here: nothing is asked of anybody, and no lock is waited for."""
+        """For people. What is known here: no message is sent, and no lock is waited for."""
         calls = self._calls
         if self._is_closed or self._is_refusing:
             return ("disconnected",)

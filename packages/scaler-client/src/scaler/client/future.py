@@ -100,10 +100,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
     """A real `concurrent.futures.Future` that can also be awaited, and whose running task can be canceled.
 
     It counts as running from the start. The IO thread only keeps the bytes of the result; they are fetched and
-    unpickled by whoever asks for the result first.
+    unpickled by the thread that asks for the result first.
 
     A program may hold a million of them, so each has only what every one needs. The rest of what the base class gives
-    its instances is made when somebody waits for this one, or wants to be called: most have ended before that.
+    its instances is made when a thread waits for this one, or a callback is added: most have ended before that.
     """
 
     __slots__ = (
@@ -124,9 +124,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._serializer = serializer
         #: of its function, to be shown
         self._name = name
-        #: the client, which would close a connection that nobody uses any more
+        #: the client, which would close a connection that is not used any more
         self._keeper = keeper
-        #: while somebody decodes
+        #: while a thread decodes
         self._decode_lock: waits.Lock | None = None
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
@@ -148,7 +148,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     # ------------------------------------------------------------ what the base class looks at
 
     def _watched(self) -> Audience:
-        """From now on somebody is there when it ends."""
+        """From now on a thread is there when it ends."""
         audience = self._audience
         if audience is None:
             with _guard:
@@ -330,7 +330,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
                 outcomes = outcomes._replace(payload=bytes(outcomes.payload))
             self._profile = outcomes.profiles
             self._outcomes = outcomes
-            if outcomes.kinds:  # a large result lies in the storage while somebody can ask for it
+            if outcomes.kinds:  # a large result lies in the storage while it can be asked for
                 assert self._connection is not None
                 self._connection.garbage.add_after(self, result_objects(outcomes))
         # In one step of the interpreter: what was interrupted before this is as if it had not begun.

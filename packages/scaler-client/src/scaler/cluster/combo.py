@@ -209,7 +209,7 @@ class SchedulerClusterCombo:
             if children:
                 lookup.own(self._address, None)
             warm, self._warm = self._warm, None
-        # In this order nobody loses whom it depends on, and nobody has to warn about it.
+        # In this order no part loses a part that it depends on, and none has to warn about it.
         for child in reversed(children):
             child.end()
         if warm is not None:

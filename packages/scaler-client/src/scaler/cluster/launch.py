@@ -31,7 +31,7 @@ def say(name: str, line: str) -> None:
         try:
             print(f"{name} | {line}", flush=True)
         except (OSError, ValueError):
-            pass  # nobody reads us any more; what was started must still be ended
+            pass  # our output is not read any more; what was started must still be ended
 
 
 class Part(CommandProcess):
@@ -110,7 +110,7 @@ class Launch:
             return None
 
     def _end_all(self) -> None:
-        """In the opposite order. A further signal does not wait for anybody."""
+        """In the opposite order. A further signal does not wait for any of them."""
         patience = len(self._signals)
         for part in reversed(self._started):
             part.terminate()

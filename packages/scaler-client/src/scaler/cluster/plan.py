@@ -24,7 +24,7 @@ class Part:
     module: str
     #: key of the section -> (section that knows it otherwise)
     told_by: Mapping[str, str]
-    address_keys: tuple[str, ...] = ()  #: empty: nobody waits for this part to listen
+    address_keys: tuple[str, ...] = ()  #: empty: no part waits for this one to listen
     has_kinds: bool = False  #: its key `type` is the first word of the command
 
 
@@ -62,11 +62,11 @@ class Start:
     name: str
     command: Command
     environment: dict[str, str]
-    address: str  #: where it will listen; empty: nobody waits for that
+    address: str  #: where it will listen; empty: no part waits for that
 
 
 def plan(path: str, environment: Mapping[str, str]) -> list[Start]:
-    """In the order of starting; to be ended in the opposite one, so nobody loses whom it depends on."""
+    """In the order of starting; to be ended in the opposite one, so no part loses one that it depends on."""
     document = config_file.read(path)
     for section in document:
         if section not in {*(part.section for part in PARTS), *_NOT_HERE}:

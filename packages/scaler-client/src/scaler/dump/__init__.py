@@ -1,1 +1,1 @@
-"""`scaler_dump ADDRESS`: what a scheduler remembers, for whoever looks for a mistake in it. Needs no extra."""
+"""`scaler_dump ADDRESS`: what a scheduler remembers, for people who look for a mistake in it. Needs no extra."""

@@ -37,7 +37,7 @@ FIRST_LINE = b"scaler-recording 1\n"
 _BEGUN = struct.Struct("<d")
 _HEAD = struct.Struct("<QHI")
 _TOPIC_BYTES = 256
-#: Nobody watches a cluster that says nothing for longer: such a time is not what was written.
+#: No recording of a cluster has a longer pause: such a time is not what was written.
 _SILENCE_SECONDS = 7 * 86_400.0
 
 
@@ -350,7 +350,7 @@ class Playback:
                 self._anchor = seconds, time.monotonic()
 
     def ask(self, message: Message) -> None:
-        """Nobody is there to answer."""
+        """No scheduler is there to answer."""
 
     def close(self) -> None:
         self._recording.close()

@@ -55,7 +55,7 @@ class PublishLog:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A client asked for the end of the cluster and was allowed to: say Bye to everybody and exit."""
+    """A client asked for the end of the cluster and was allowed to: say Bye to all peers and exit."""
 
     grace_seconds: float
 

@@ -42,7 +42,7 @@ def end_started(tables: Tables, chunk: Chunk, row: Row, move: Move, worker: str 
 
 
 def refuse_queued(tables: Tables, task_id: TaskId, chunk: Chunk, error: TaskError) -> None:
-    """A QUEUED task that has left the queue cannot be given to anybody (PAY-4)."""
+    """A QUEUED task that has left the queue cannot be given to any worker (PAY-4)."""
     state = tables.move(State.QUEUED, Move.REFUSE)
     _end(tables, chunk, refused_row(task_id, tables.attempt(task_id), error), state)
 

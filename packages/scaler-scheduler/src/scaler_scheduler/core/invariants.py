@@ -235,7 +235,7 @@ def _check_delivery(tables: Tables) -> None:
 
 
 def is_empty(core: SchedulerCore) -> bool:
-    """Nothing is left of anybody: the state after the last client and worker have gone."""
+    """Nothing is left of any peer: the state after the last client and worker have gone."""
     tables, dependencies = core.tables, core.tables.dependencies
     remembered = (
         tables.clients, tables.workers, tables.where, tables.attempts, tables.lost_workers, tables.retried,

@@ -15,7 +15,7 @@ from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
 SAMPLES_PER_SECOND = 2_000
-"""Of all workers together: more than anybody sees on a screen, and some hundred kilobytes a second for each watcher."""
+"""Of all workers together: more than a screen can show, and some hundred kilobytes a second for each watcher."""
 HEARTBEAT_SECONDS = 2.0
 """How often a WorkerStatus comes, about."""
 WORKER_LIMIT = 1_000
@@ -31,7 +31,7 @@ class Sampler:
         self._blocks: list[tuple[float, PeerId, str, int, bytes]] = []
 
     def want(self, is_wanted: bool) -> None:
-        """Called now and then: whether anybody watches, and how many workers share the samples, changes."""
+        """Called now and then: whether a monitor watches, and how many workers share the samples, changes."""
         if not is_wanted and not self.is_wanted:
             return
         self.is_wanted = is_wanted

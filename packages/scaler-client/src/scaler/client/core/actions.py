@@ -26,7 +26,7 @@ class Complete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Objects of ours in storage that nobody needs any more. (OWN-2)"""
+    """Objects of ours in storage that are not needed any more. (OWN-2)"""
 
     ids: tuple[ObjectId, ...]
 
@@ -71,7 +71,7 @@ class Explained(NamedTuple):
     """The answer to `Asked`."""
 
     request_id: int
-    #: None: nobody could be asked
+    #: None: no scheduler could be asked
     explanation: Explanation | None
     #: what the task asks for
     capabilities: tuple[Capability, ...] = ()

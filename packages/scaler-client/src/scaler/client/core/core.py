@@ -4,8 +4,8 @@ Theory of operation. Everything submitted is an `Entry` in the pending table, un
 tasks, and is kept until the last of them has ended, so that it can be sent again under the same ids when the session
 is replaced. Submissions wait in the outbox until a `Flush`; the shell flushes at once when nothing is on its way and
 otherwise lets them pile up while it is busy. A task ends exactly once: by its result, by a cancellation, or with an
-error of ours when nobody came back in time. Whatever ends it takes it out of the table, and what comes later for the
-same id finds nothing there.
+error of ours when no scheduler came back in time. Whatever ends it takes it out of the table, and what comes later for
+the same id finds nothing there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ClientCore:
         self._is_open = False
         #: when the latest message came
         self._now = 0.0
-        #: somebody tries to reach the scheduler; false after a Rejected, until something is submitted
+        #: the shell tries to reach the scheduler; false after a Rejected, until something is submitted
         self._is_dialing = True
         #: when what is pending fails; None while the session is open or nothing is pending
         self._give_up_at: float | None = None
@@ -158,7 +158,7 @@ class ClientCore:
         return len(self._table.pending)
 
     def collectors_of(self, owner: object) -> list[Collector]:
-        """Who waits for unfinished tasks of this owner, or of anybody if it is None, each once."""
+        """What waits for unfinished tasks of this owner, or of any if it is None, each once."""
         every = (entry.submission for entry in self._table.pending.values())
         found = {id(one.collector): one.collector for one in every if owner is None or one.owner is owner}
         return list(found.values())
@@ -360,7 +360,7 @@ class ClientCore:
         if self._awaits_shutdown:
             self._awaits_shutdown = False
             actions.append(AnswerShutdown(event.is_orderly, event.text))
-        # Who is being canceled shall not run again, and that nobody is left to answer is an answer.
+        # A task that is being canceled must not run again. No scheduler is left to answer, so it counts as canceled.
         self._cancels.forget_unsent()
         actions += self._complete_all(list(self._cancels.waiting), codes.STATUS_CANCELED)
         remaining_seconds = self._timeout_seconds - event.silent_seconds
@@ -384,7 +384,7 @@ class ClientCore:
         return self._complete_all(ids, codes.STATUS_REFUSED, error)
 
     def _seek(self, now: float) -> list[Action]:
-        """Something waits for a session: see that somebody dials, and that the wait is bounded."""
+        """Something waits for a session: see that the shell dials, and that the wait is bounded."""
         if self._give_up_at is None:
             self._give_up_at = now + self._timeout_seconds
         if self._is_dialing:

@@ -16,7 +16,7 @@ class GraphSubmitted:
 
     graph_id: GraphId
     batches: tuple[GraphBatch, ...]
-    #: one for each task that somebody waits for, without its arguments: these are in the batches
+    #: one for each task whose result is wanted, without its arguments: these are in the batches
     wanted: tuple[Submission, ...]
     #: argument objects that several nodes share: released when the graph has ended
     objects: tuple[ObjectId, ...] = ()
@@ -57,7 +57,7 @@ class Left:
 
 
 class Asked(NamedTuple):
-    """Why does this task wait? Without a task: which one can nobody run? Answered by `Explained`."""
+    """Why does this task wait? Without a task: which one can no worker run? Answered by `Explained`."""
 
     request_id: int
     task_id: TaskId
@@ -131,7 +131,7 @@ Event = ProgramEvent | SessionEvent
 
 
 def submissions_of(event: ProgramEvent) -> tuple[Submission, ...]:
-    """The tasks that somebody will wait for once the core has this event."""
+    """The tasks whose results will be wanted once the core has this event."""
     if isinstance(event, Submission):
         return (event,)
     return event.wanted if isinstance(event, GraphSubmitted) else ()

@@ -31,7 +31,7 @@ class Names:
             self._unsent.pop(forgotten, None)
 
     def forget_session(self) -> None:
-        """Whoever answers next has heard nothing of it."""
+        """The scheduler that answers next knows none of them."""
         self._unsent = dict(self._known)
 
     def take(self, bounds: Bounds) -> list[NameFunctions]:

@@ -24,7 +24,7 @@ def check(core: ClientCore) -> None:
 
     assert core._cancels.waiting.keys() <= table.pending.keys(), "only what is pending can be on its way to be canceled"
     for task_id in core._cancels.waiting:
-        assert table.pending[task_id].state is State.SENT, "what nobody knows of is canceled at once"
+        assert table.pending[task_id].state is State.SENT, "what was never sent is canceled at once"
 
     for graph in table.graphs.values():
         assert graph.wanted_count == sum(entry.unfinished_count for entry in graph.entries) > 0, "ends with its wanted"
@@ -45,6 +45,6 @@ def check(core: ClientCore) -> None:
     assert not any(task_id in table.pending for task_id, _ in known), "the result of a pending node is not known"
 
     if core._is_open:
-        assert core._give_up_at is None, "nobody gives up on a scheduler that is there"
+        assert core._give_up_at is None, "a scheduler that is there is not given up"
     else:
         assert (core._give_up_at is not None) == bool(table.pending), "what waits for a scheduler waits a bounded time"

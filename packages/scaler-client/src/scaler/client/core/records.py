@@ -92,7 +92,7 @@ def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:
 
 
 class Collector(Protocol):
-    """Whoever waits for the tasks of a submission: one future, or one `map`."""
+    """What waits for the tasks of a submission: one future, or one `map`."""
 
     def complete(self, outcomes: Outcomes) -> None: ...
 
@@ -126,7 +126,7 @@ class Submission(NamedTuple):
 class GraphBatch(NamedTuple):
     """Some tasks of a graph, in columns already: a large one is kept for as long as it runs."""
 
-    #: UNWANTED is set for every task that nobody waits for
+    #: UNWANTED is set for every task whose result is not wanted
     message: Submit
     #: the others, and where in the message they are
     wanted: tuple[tuple[int, TaskId], ...] = ()

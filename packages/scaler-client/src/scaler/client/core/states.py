@@ -1,6 +1,6 @@
 """The states of a submission at its client, and every move between them.
 
-    QUEUED     waits to be sent; nobody else knows of it
+    QUEUED     waits to be sent; no other process knows of it
     SENT       the scheduler has it, or will when its session is resumed
     ENDED      no task of it is pending any more; it is in no table
 
@@ -28,7 +28,7 @@ class Move(enum.IntEnum):
 
 TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.QUEUED, Move.SEND): State.SENT,
-    (State.QUEUED, Move.END): State.ENDED,  # canceled before anybody heard of it, or given up
+    (State.QUEUED, Move.END): State.ENDED,  # canceled before it was sent, or given up
     (State.QUEUED, Move.LOSE_SESSION): State.QUEUED,
     (State.SENT, Move.END): State.ENDED,
     (State.SENT, Move.LOSE_SESSION): State.QUEUED,  # the successor knows nothing of it (CLI-8)

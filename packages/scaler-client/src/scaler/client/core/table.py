@@ -56,7 +56,7 @@ class Table:
         self.taken.clear()
 
     def add_graph(self, graph: Graph) -> None:
-        assert graph.entries, "a graph of which nobody wants anything never ends"
+        assert graph.entries, "a graph of which no result is wanted never ends"
         self.graphs[graph.graph_id] = graph
         graph.wanted_count = len(graph.entries)
         for entry in graph.entries:

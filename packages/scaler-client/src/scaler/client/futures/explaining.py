@@ -1,4 +1,4 @@
-"""Why a task waits: the question, the sentence that is made of the answer, and a warning nobody has to ask for."""
+"""Why a task waits: the question, the sentence that is made of the answer, and a warning that comes unasked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SILENT_SECONDS = 5.0
 """More than two heartbeats of a worker, unless it was told to have longer ones."""
 LOOK_SECONDS = 2.5
 LOOKS_TO_WARN = 4
-"""So a task that nobody can run is warned of after ten seconds, and one that waits for a worker to start is not."""
+"""So a task that no worker can run is warned of after ten seconds, and one that waits for a worker to start is not."""
 
 
 class Scheduler(Protocol):
@@ -43,7 +43,7 @@ class Scheduler(Protocol):
 
 
 class Questions:
-    """Questions on their way to the scheduler, and the watch over tasks that nobody can run.
+    """Questions on their way to the scheduler, and the watch over tasks that no worker can run.
 
     Answers come in whichever thread leads the connection: what is called then must not wait.
     """
@@ -52,7 +52,7 @@ class Questions:
         self._connection = connection
         self._numbers = itertools.count(1)
         self._asked: dict[int, Callable[[Explained], None]] = {}
-        #: when to look for tasks that nobody can run; None while nothing is pending
+        #: when to look for tasks that no worker can run; None while nothing is pending
         self.look_at: float | None = None
         self._stuck = NO_TASK
         self._stuck_looks = 0
@@ -98,7 +98,7 @@ class Questions:
         return "the scheduler has no unfinished task of this client with this id: it has ended, or is another client's"
 
     def sentence_on(self, task_id: TaskId) -> str:
-        """Waits for the answer, in the thread of whoever wants to know."""
+        """Waits for the answer, in the thread of the caller."""
         answer = self._answer(task_id)
         if answer is None:
             return self.no_answer
@@ -137,7 +137,7 @@ class Questions:
         self.ask(task_id, told, wants_stack=wants_stack, short=short)
         return answers[0] if is_answered.wait(ANSWER_SECONDS) else None
 
-    # ------------------------------------------------------------ what nobody asks for
+    # ------------------------------------------------------------ what comes unasked
 
     def look(self, now: float, *, is_busy: bool) -> None:
         """Of the IO thread, whenever it wakes."""

@@ -44,7 +44,7 @@ def _trouble(future: concurrent.futures.Future[Any]) -> str:
 
 @contextmanager
 def of_map(wanted: bool | str, iterables: tuple[Iterable[Any], ...]) -> Iterator[Callable[[int], None] | None]:
-    """What a map tells how many of its tasks are done; None when nobody wants to know. A text is the description."""
+    """What a map tells how many of its tasks are done; None if no display is wanted. A text is the description."""
     if wanted is False:
         yield None
         return

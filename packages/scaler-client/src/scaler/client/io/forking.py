@@ -24,7 +24,7 @@ class Inherited(Protocol):
 
 
 LOCK_SECONDS = 1.0
-"""A fork from a signal's handler may have interrupted whoever holds the lock."""
+"""A fork from a signal's handler may have interrupted the thread that holds the lock."""
 
 _open: weakref.WeakSet[Inherited] = weakref.WeakSet()
 _held: list[threading.Lock] = []

@@ -1,4 +1,4 @@
-"""Objects that nobody can ask for any more, until the thread that leads comes by and releases them."""
+"""Objects that the program cannot reach any more, until the thread that leads comes by and releases them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Garbage:
         self._objects.append(objects)
 
     def add_after(self, owner: object, objects: tuple[ObjectId, ...]) -> None:
-        """They are of use to whoever has the owner, and to nobody after that."""
+        """They are of use while the owner lives, and not after that."""
         if not objects:
             return
         reference = _Owner(owner, self._dead.append)

@@ -459,7 +459,7 @@ class Calls:
 
 
 class _BySerializer:
-    """Reads back as what the program's own serializer makes of a function, for whoever knows only the default one."""
+    """Reads back as what the program's own serializer makes of a function, for code that knows only the default one."""
 
     def __init__(self, serializer: Serializer, value: Any) -> None:
         self._deserialize = serializer.deserialize

@@ -130,7 +130,7 @@ class Deferred:
             future.lend(lambda _: self._read_later(position, future))
 
     def _take(self, position: int, future: ScalerFuture[Any], outcomes: Outcomes | None) -> None:
-        if outcomes is None:  # somebody has read it before: its bytes are gone
+        if outcomes is None:  # it was read before: its bytes are gone
             self._read_later(position, future)
             return
         status = outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS

@@ -35,7 +35,7 @@ that all the same is cut when it leaves."""
 WINDOW_TASKS = 16_384
 WINDOW_BYTES = 64 * 1024 * 1024
 WINDOW_STORED_BYTES = 1024 * 1024 * 1024
-"""How much may be on its way: an iterable without end, or slower workers, never fill anybody's memory. What is too
+"""How much may be on its way: an iterable without end, or slower workers, never fill the memory of a host. What is too
 large to ride along lies in the storage, not in the scheduler."""
 SLOW_SECONDS = 0.002
 """A batch that takes longer than this to come out of its iterable leaves as it is."""
@@ -77,7 +77,7 @@ class Gathering:
                 return
 
     def _release_objects(self, outcomes: Outcomes) -> None:
-        """Nobody is interested any more: the map has failed."""
+        """Its results are not wanted any more: the map has failed."""
         ids = result_objects(outcomes)
         if ids:
             self.calls.connection.garbage.add(ids)
