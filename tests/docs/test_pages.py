@@ -92,3 +92,14 @@ LOOKED_FOR = (
 def test_a_front_page_links_to_what_people_look_for(front: str, prefix: str, page: str) -> None:
     text = (ROOT / front).read_text(encoding="utf-8")
     assert f"]({prefix}{page}.md" in text and (ROOT / "docs" / f"{page}.md").exists()
+
+
+def test_the_figures_of_the_front_page_are_those_of_the_measured_table() -> None:
+    """`make bench ARGS=--readme` writes the table anew."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("<!-- bench: begin -->") : text.index("<!-- bench: end -->")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    measured = dict(zip(rows[0], next(row for row in rows if row[0].startswith("map of no-ops")), strict=True))
+    front = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
+    assert f"`map` runs {measured['scaler']} tasks a second that do nothing: {measured['× pool']} times" in front
+    assert f"{measured['× ray']} times as many as Ray and {measured['× dask']} times as many as Dask" in front
