@@ -29,6 +29,7 @@ from scaler_protocol.process import (
     run_command,
     setup_logging,
 )
+from scaler_protocol.process.failures import EXIT_UNREAD
 from scaler_protocol.process.logs import LineFormatter
 
 SECONDS = 30.0
@@ -222,6 +223,45 @@ def test_no_line_is_lost_whatever_the_output_can_encode(encoding):
     shown = "\u4e16".encode(encoding, "backslashreplace").decode(encoding)
     assert lines[0] == f"worker {shown} joined \\udc80"
     assert lines[-1].endswith(f"worker {shown} left")
+
+
+PRINTING = """
+import sys
+from scaler_protocol.process import ArgumentParser, run_command
+def command():
+    ArgumentParser("scaler_thing").parse_settings()
+    for number in range({lines}):
+        print("line", number)
+    return 0
+raise SystemExit(run_command("scaler_thing", command))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows tells of a closed pipe in other words")
+@pytest.mark.parametrize(
+    ("lines", "is_buffered", "arguments"),
+    [(1, True, ()), (100_000, True, ()), (1, False, ()), (0, True, ("--help",))],
+)
+def test_a_command_whose_output_is_read_no_further_ends_in_silence(lines, is_buffered, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-c", PRINTING.format(lines=lines), *arguments],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "" if is_buffered else "1"},
+        timeout=SECONDS,
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (EXIT_UNREAD, b"")
+
+
+def test_a_broken_pipe_of_another_kind_is_not_hidden():
+    def fail() -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_command("scaler_thing", fail)
 
 
 SERVER = """

@@ -8,6 +8,8 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_BROKEN = 70
 """A mistake in Scaler, EX_SOFTWARE of sysexits.h. Another start may help, unlike with the other two."""
+EXIT_UNREAD = 141
+"""The reader of the output has ended before all of it was written: what shells tell of a program that SIGPIPE ended."""
 
 
 class UsageError(ScalerError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import logging
+import os
+import select
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.errors import ScalerError, escaped
 from scaler_protocol.process.event_loop import new_event_loop
-from scaler_protocol.process.failures import EXIT_BROKEN, exit_code_of
+from scaler_protocol.process.failures import EXIT_BROKEN, EXIT_UNREAD, exit_code_of
 from scaler_protocol.process.logs import LoggingOptions, setup_logging
 from scaler_protocol.process.parent import follow_parent
 from scaler_protocol.secrets import take_secrets
@@ -26,16 +28,53 @@ ServerMain = Callable[["asyncio.Event"], Awaitable[None]]
 
 def run_command(name: str, command: Callable[[], int]) -> int:
     """Call `command`; an error that is the user's to mend becomes one line on stderr and an exit code. Before
-    that, secrets leave the environment: what the command starts does not inherit them."""
+    that, secrets leave the environment: what the command starts does not inherit them. A command whose output is read
+    no further, as by `head`, ends without a word."""
     take_secrets()
     _write_all_text()
     try:
-        return command()
+        return _with_all_output(command)
+    except BrokenPipeError:
+        if not _is_output_closed():
+            raise
+        return EXIT_UNREAD
     except ScalerError as error:
         print(f"{name}: error: {escaped(str(error))}", file=sys.stderr)
         return exit_code_of(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _with_all_output(command: Callable[[], int]) -> int:
+    """What the command has printed has left by then: when the interpreter ends, an error can only be complained of."""
+    try:
+        code = command()
+    except SystemExit:  # such as after --help
+        _flush()
+        raise
+    _flush()
+    return code
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # a program without a console has none
+        sys.stdout.flush()
+
+
+def _is_output_closed() -> bool:
+    """The reader of our output has gone, and not the other end of some socket. What is left to write goes nowhere."""
+    try:
+        output = sys.stdout.fileno()
+        poller = select.poll()
+    except (AttributeError, ValueError, OSError):  # no file, or Windows
+        return False
+    poller.register(output, select.POLLOUT)
+    if not any(what & (select.POLLERR | select.POLLHUP) for _, what in poller.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)
+    return True
 
 
 def _write_all_text() -> None:
