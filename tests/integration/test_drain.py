@@ -7,9 +7,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scaler import Client
@@ -92,7 +94,8 @@ class Load:
 def send_to_all(stage: Stage, command: Command) -> None:
     """As an init system or a batch system ends a service: every process gets the signal at the same time."""
     for process in stage.family(command):
-        process.send_signal(signal.SIGTERM)
+        with suppress(psutil.NoSuchProcess):  # a processor may be replaced meanwhile
+            process.send_signal(signal.SIGTERM)
 
 
 def send_to_one(stage: Stage, command: Command) -> None:

@@ -28,14 +28,15 @@ def started(log: Path) -> list[str]:
 @pytest.mark.parametrize("weight", [1.0, 0.1])
 def test_a_single_task_begins_before_the_queue_of_another_client(address: str, tmp_path: Path, weight: float) -> None:
     """The workers hold a few tasks of 5 ms each, and these go first. All others wait, also for one that has a tenth of
-    the weight: it has used nothing yet."""
+    the weight: it has used nothing yet. How many begin while the call is on its way depends on the machine; in order of
+    submission it would be all of them."""
     log = tmp_path / "log"
     with Client(address, on_exit="cancel") as many, Client(address, weight=weight) as one:
         futures = [many.submit(noted_sleep, "many", str(log)) for _ in range(QUEUED)]
         until(lambda: len(started(log)) >= 50, "the queue is served")
         before = len(started(log))
         passed = one.submit(noted_lines, str(log)).result(WAIT) - before
-        assert passed <= 100, f"{passed} of {QUEUED} tasks began before it"
+        assert passed <= QUEUED / 2, f"{passed} of {QUEUED} tasks began before it"
         assert not all(future.done() for future in futures)
         many.clear()
 

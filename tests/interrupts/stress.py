@@ -14,6 +14,7 @@ import concurrent.futures
 import ctypes
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -244,6 +245,17 @@ class Bystander(threading.Thread):
             raise self.failure
 
 
+@contextmanager
+def _plain_hook() -> Iterator[None]:
+    """An exception in a destructor is told by the interpreter itself. The hook of pytest is Python, in which a further
+    interrupt would be the failure of a test."""
+    before, sys.unraisablehook = sys.unraisablehook, sys.__unraisablehook__
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def stress(address: str, seconds: float, seed: int) -> str:
     """Raises `Broken`; returns what was done, for people. In the main thread."""
     client = Client(address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.5)
@@ -252,7 +264,7 @@ def stress(address: str, seconds: float, seed: int) -> str:
     for bystander in bystanders:
         bystander.start()
     alarm = Alarm(seed)
-    with Raised(other, seed), alarm.installed():
+    with _plain_hook(), Raised(other, seed), alarm.installed():
         end_at = time.monotonic() + seconds
         while time.monotonic() < end_at:
             for _ in range(10):

@@ -35,7 +35,6 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.combinations import Combinations, UserCombinations
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
-from scaler_scheduler.core.explaining import explanation
 from scaler_scheduler.core.function_counts import FunctionCounts
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.shares import Share
@@ -267,10 +266,9 @@ class Restored:
         from scaler.client.futures.explaining import sentence
         from scaler_protocol.messages import Explain
 
-        tables = self.core.tables
         asked = [
-            explanation(tables, self.core._scaler, None, Explain(0, task_id), self.now)
-            for task_id in list(tables.where)[:TOLD_TASKS]
+            self.core.explanation(Explain(0, task_id), self.now)
+            for task_id in list(self.core.tables.where)[:TOLD_TASKS]
         ]
         return [f"{one.task_id.hex()}: {sentence(one, one.capabilities, 'the dump')}" for one in asked]
 
