@@ -58,13 +58,13 @@ tools:  ## install what some tests drive besides Python (Debian, as root); witho
 			|| echo "could not be installed: tests that drive $(TOOLS) will be skipped"; \
 	else echo "not on Debian, or not root: install yourself what you want of $(TOOLS)"; fi
 
-# tests/parallel.py says how many processes there are, and what they share out.
-PARALLEL := -p tests.parallel --numprocesses auto
+# More than eight processes, each with its clusters, are in each other's way. tests/parallel.py says what they share out.
+PARALLEL := -p tests.parallel --numprocesses logical --maxprocesses 8
 
 demo: $(READY)  ## start a local cluster and index the Python standard library with it
 	@$(BIN)/python -m demo
 
-test: $(READY)  ## run all tests, in three processes for two processors
+test: $(READY)  ## run all tests, in as many processes as there are processors
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows

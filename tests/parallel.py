@@ -9,8 +9,6 @@ The units of `ALONE` come after all others. Before the first of them, all proces
 
 from __future__ import annotations
 
-import math
-import os
 from typing import Any
 
 import pytest
@@ -18,9 +16,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from scaler_conformance import launch
 from scaler_protocol.process import ports
-
-#: More than so many processes, each with its clusters, are in each other's way.
-MOST_PROCESSES = 8
 
 #: Tests with nothing beside them, and why.
 ALONE = {
@@ -95,12 +90,6 @@ class Schedule(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
         for other in self.nodes:
             self._reschedule(other)
         return left[0][1] if left else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Three for two processors: tests with processes of their own wait half of the time."""
-    return min(MOST_PROCESSES, math.ceil(1.5 * (os.cpu_count() or 1)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Schedule:

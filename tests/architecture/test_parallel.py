@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests import parallel
 from tests.architecture.sources import ROOT
 from tests.parallel import ALONE, APART, FIRST, TOGETHER, Schedule, unit_of
 
@@ -96,16 +94,6 @@ def test_after_a_crash_the_others_run_what_is_left(count: int) -> None:
     run.schedule.schedule()
     run.to_the_end()
     assert sorted(test for test, _, _ in run.ran) == sorted(set(TESTS) - {lost})
-
-
-@pytest.mark.parametrize(
-    ("processors", "processes"), [(None, 2), (1, 2), (2, 3), (4, 6), (64, parallel.MOST_PROCESSES)]
-)
-def test_processes_follow_the_processors(
-    processors: int | None, processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    assert parallel.pytest_xdist_auto_num_workers() == processes
 
 
 def test_tests_of_a_file_stay_together() -> None:
