@@ -17,7 +17,7 @@ from tests.simulation.presenting import PresentingWorld
 
 SEEDS = 60
 BLOCK = 12
-#: each with its seeds; 10,000 deaths were played once: `python -m tests.simulation --world harsh --seeds 1000`
+#: each with its seeds; some 10,000 deaths: `python -m tests.simulation --world harsh --seeds 2400`, half an hour
 WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld)
 
 
