@@ -48,8 +48,9 @@ def test_a_unit_is_told_everything() -> None:
     )
     plain = ClusterConfig(ADDRESS)
     forgotten = {field.name for field in fields(plain) if getattr(cluster, field.name) == getattr(plain, field.name)}
-    # Not every machine has another loop; what a unit has of GPUs, its manager says before there is a host to look at.
-    assert forgotten == {"address", "event_loop", "keys", "shown", "gpus"}
+    # Not every machine has another loop. What a unit has of GPUs, its manager says before there is a host to look at.
+    # The devices of a worker are set in its own process.
+    assert forgotten == {"address", "event_loop", "keys", "shown", "gpus", "devices"}
     assert parse_arguments(unit_arguments(cluster)) == cluster
 
 
