@@ -140,7 +140,7 @@ class Watched(Cluster):
 
     def _wait_with_a_graph(self) -> None:
         """No worker can run it. Each task but those of the first function waits for one of the function before."""
-        header = replace(GRAPH_HEADER, capabilities=(Capability("nobody-has-this"),))
+        header = replace(GRAPH_HEADER, capabilities=(Capability("no-worker-has-this"),))
         each = GRAPH_TASKS // len(FUNCTIONS)
         before: list[TaskId] = []
         for number, function in enumerate(FUNCTIONS):

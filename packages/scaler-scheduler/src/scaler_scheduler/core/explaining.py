@@ -49,8 +49,12 @@ class Lines:
 
     def __init__(self, tables: Tables) -> None:
         self.queue = tables.ready
-        self.waiting = tables.ready.waiting()
         self.looks_left = LOOKED_WORKERS
+
+    @cached_property
+    def waiting(self) -> list[ReadyClass]:
+        """Not looked for when the questions are about tasks of workers alone."""
+        return self.queue.waiting()
 
     @cached_property
     def hopeless(self) -> dict[Client, ReadyClass]:

@@ -46,7 +46,7 @@ class Waiters(list[Any]):
 
 
 class Audience:
-    """Those who take an interest in a future before it has ended."""
+    """The threads, callbacks and calls that wait for a future before it has ended."""
 
     __slots__ = ("borrowers", "callbacks", "condition", "failure", "is_lent", "untold", "waiters")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from scaler.client import errors
 from scaler.client.core.cutting import narrowed
@@ -25,6 +25,8 @@ from scaler.utility.exceptions import MissingObjects
 from scaler_protocol import columns, waits
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Buffer
+
+T = TypeVar("T")
 
 _GONE = (
     "a result is no longer in the object storage, and neither is argument {} of its task: the memory of arrays is not "
@@ -50,6 +52,14 @@ class Host(Source, Protocol):
     def new_task_ids(self) -> Callable[[int], list[TaskId]]: ...
 
     def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
+
+
+def _in_time(text: str, call: Callable[[], T]) -> T:
+    """What the storage answers; NotInTime with this text if it has not by the end of the wait."""
+    try:
+        return call()
+    except TimeoutError as error:
+        raise NotInTime(f"{text}: {error}") from None
 
 
 class Remaking:
@@ -79,10 +89,7 @@ class Remaking:
         return self._get(object_id, end_at)
 
     def _get(self, object_id: ObjectId, end_at: float) -> Buffer:
-        try:
-            return self._connection.storage.get(object_id, end_at)
-        except TimeoutError as error:
-            raise NotInTime(f"{NotInTime.TEXT}: {error}") from None
+        return _in_time(NotInTime.TEXT, lambda: self._connection.storage.get(object_id, end_at))
 
     def _run_again(self, call: FinishedCall, end_at: float) -> Outcomes:
         again = self._begin(call, end_at)
@@ -113,18 +120,12 @@ class Remaking:
         return future
 
     def _look_for(self, ids: list[ObjectId], end_at: float) -> None:
-        try:
-            self._connection.storage.look_for(ids, end_at)
-        except TimeoutError as error:
-            raise NotInTime(f"{_NOT_AGAIN}: {error}") from None
+        _in_time(_NOT_AGAIN, lambda: self._connection.storage.look_for(ids, end_at))
 
     def _begun(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
         if call.again is None:
             submission = call.submission
-            try:
-                self._connection.storage.put_again(call.arguments, end_at)
-            except TimeoutError as error:
-                raise NotInTime(f"{_NOT_AGAIN}: {error}") from None
+            _in_time(_NOT_AGAIN, lambda: self._connection.storage.put_again(call.arguments, end_at))
             if isinstance(submission, Definition):
                 self._begin_nodes(call, submission)
             else:
