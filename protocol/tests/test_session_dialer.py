@@ -10,6 +10,7 @@ from tests.support.session_words import CANCEL, HELLO, REPLY, SERVER_ID
 
 from scaler_protocol import codes
 from scaler_protocol.codec import encode
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     Bye,
     CancelReply,
@@ -284,6 +285,21 @@ def test_a_replaced_dialer_does_not_dial_again() -> None:  # SES-22
     dialer.core.redial()
     assert [type(event) for event in dialer.round()] == [Rejected]
     assert dialer.core.generation == 1
+
+
+def test_a_replaced_dialer_that_may_have_another_peer_id_dials_with_it() -> None:  # SES-22
+    others = iter((bytes((7,)) * 16, bytes((8,)) * 16))
+    dialer = Dialer(next_peer_id=lambda: PeerId(next(others))).opened()
+    for number in (7, 8):
+        dialer.say(Error(codes.SESSION_REPLACED, 0, True, "taken"))
+        assert [type(event) for event in dialer.round()] == [Lost]
+        assert dialer.round() == [] and dialer.sent() == [], "not before the role asks for it"
+        dialer.core.redial()
+        assert dialer.round() == []
+        (hello,) = (envelope.message for envelope in dialer.sent())
+        assert isinstance(hello, Hello) and hello.peer_id == bytes((number,)) * 16 and hello.resume == Resume()
+        dialer.say(dialer.welcome())
+        assert [type(event) for event in dialer.round()] == [Opened]
 
 
 def test_errors_that_are_not_fatal_are_told_to_the_role() -> None:

@@ -119,7 +119,7 @@ class ClientNode(Node):
         self._welcome: Welcome | None = None
         self._begin()
         hello = Hello(1, 1, ROLE_CLIENT, PeerId(world.rng.randbytes(16)), timers=TIMERS)
-        self._storage = Port(self, world.storage, hello, "object storage server")
+        self._storage = Port(self, world.storage, hello, "object storage server", is_renamed=True)
         #: results in the storage that are ours, and our former names until what they own has passed to us
         self._held: dict[ObjectId, None] = {}
         self._previous: list[PeerId] = []

@@ -66,6 +66,9 @@ class Node:
             # A little late, as real timers are; never in the past, or time would stand still.
             self.wake(max(0.0001, deadline - now + 0.0001))
 
+    def new_id(self) -> PeerId:
+        return PeerId(self.world.rng.randbytes(16))
+
     def round(self, now: float) -> None:
         raise NotImplementedError
 
@@ -93,12 +96,15 @@ class Port:
         server_name: str,
         *,
         owner_name: str | None = None,
+        is_renamed: bool = False,
     ) -> None:
-        """Of several servers, the first is the one that is dialed. (HSK-39)"""
+        """Of several servers, the first is the one that is dialed (HSK-39). `is_renamed`: as another peer, if another
+        Hello has taken its session."""
         self._node = node
         self._servers = server if isinstance(server, tuple) else (server,)
         self._owner_name = owner_name or node.name
-        self.dialer = SessionDialer(hello=hello, server_name=server_name)
+        next_peer_id = node.new_id if is_renamed else None
+        self.dialer = SessionDialer(hello=hello, server_name=server_name, next_peer_id=next_peer_id)
         self.dialer.backoff.address_count = len(self._servers)
         self._was_open = True
         self._inbox: list[tuple[Socket, Envelope, int]] = []
@@ -172,9 +178,6 @@ class ServerNode(Node):
         super().__init__(world, name)
         self._inbox: list[tuple[RoutingId, Envelope, int]] = []
         self._closed: list[RoutingId] = []
-
-    def new_id(self) -> PeerId:
-        return PeerId(self.world.rng.randbytes(16))
 
     def arrive(self, routing_id: RoutingId, envelope: Envelope, size: int) -> None:
         self._inbox.append((routing_id, envelope, size))

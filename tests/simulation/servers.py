@@ -136,7 +136,7 @@ class SchedulerNode(ServerNode):
             vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER}), self.core.suspect),
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
-        self._storage = Port(self, self._storage_node, hello, "object storage server")
+        self._storage = Port(self, self._storage_node, hello, "object storage server", is_renamed=True)
         #: the latest attempt of each task that was dispatched in this life
         #: by client: one that begins anew is another, and the scheduler may know nothing of its tasks any more
         self._attempts: dict[tuple[PeerId, TaskId], int] = {}

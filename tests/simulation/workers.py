@@ -310,7 +310,7 @@ class WorkerNode(Node):
         hello = Hello(1, 1, ROLE_WORKER, peer_id, timers=TIMERS, worker=offer, features=features)
         self._scheduler = Port(self, world.schedulers, hello, "scheduler")
         hello = Hello(1, 1, ROLE_WORKER, PeerId(world.rng.randbytes(16)), timers=TIMERS)
-        self._storage = Port(self, world.storage, hello, "object storage server")
+        self._storage = Port(self, world.storage, hello, "object storage server", is_renamed=True)
         self._processors: dict[int, Processor] = {}
         self._events: list[events.Event] = [events.Started()]
         self._requests: dict[int, tuple[Message, Callable[[ObjectReply | Value], None]]] = {}

@@ -226,7 +226,12 @@ class SchedulerService:
             features=(FEATURE_LIVE_OWNERS,),
             software=self._software,
         )
-        return SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
+        return SessionDialer(
+            hello=hello,
+            server_name="object storage server",
+            allowed_messages=FROM_STORAGE,
+            next_peer_id=new_peer_id,  # without a storage, a scheduler is of no use
+        )
 
     def _welcome(self, hello: Hello, identity: keys.Identity | None) -> WelcomeFields:
         return WelcomeFields(

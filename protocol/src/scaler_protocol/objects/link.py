@@ -334,7 +334,12 @@ class Link:
             software=this_software(self._software_name),
             memory_file=self._proof_of_host(),
         )
-        dialer = SessionDialer(hello=hello, server_name="object storage server", allowed_messages=FROM_STORAGE)
+        dialer = SessionDialer(
+            hello=hello,
+            server_name="object storage server",
+            allowed_messages=FROM_STORAGE,
+            next_peer_id=new_peer_id,  # owners have names of their own
+        )
         return DealerEndpoint(self._address, dialer, self._shown)
 
     def _proof_of_host(self) -> MemoryFile:

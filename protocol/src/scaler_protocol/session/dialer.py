@@ -15,11 +15,14 @@ is interrupted it is kept and sent when the session is resumed.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
 from scaler_protocol import codec, codes
 from scaler_protocol.codec import Envelope
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     NO_PEER,
     Acknowledge,
@@ -41,6 +44,7 @@ from scaler_protocol.session.dialer_states import (
     HAS_NO_SOCKET,
     HAS_SESSION,
     PAUSED,
+    RESUMABLE,
     WITHOUT_SESSION,
     State,
     Trigger,
@@ -49,12 +53,8 @@ from scaler_protocol.session.dialer_states import (
 from scaler_protocol.session.events import Lost, Opened, Received, Rejected, SessionEvent, complained, text_of, why_lost
 from scaler_protocol.session.handshake import agree_limits, remembering, why_given_up, why_no_version, why_too_large
 
-#: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
-_RESUMABLE = frozenset({codes.NO_SESSION, codes.SEQUENCE_GAP, codes.LEASE_EXPIRED})
-
 #: Messages of the session layer itself; all others are the role's.
 _CONTROL = frozenset({Hello, Welcome, Reject, Acknowledge, Ping, Pong, Bye, Error})
-
 _OPEN = State.OPEN  # looked up once
 
 #: Some faults come back with the message that causes them, such as a frame the other side's ZeroMQ refuses (SES-20).
@@ -70,15 +70,16 @@ class SessionDialer:
         give_up_seconds: float | None = None,  # Rejected when no server has answered for so long; None: never
         allowed_messages: frozenset[type] | None = None,  # what the server may send to this role; None: anything
         backlog_bytes: int = 512 * 1024 * 1024,
+        next_peer_id: Callable[[], PeerId] | None = None,  # if nothing is kept under this one: another, when replaced
         is_paced: bool = False,  # the role waits for acknowledgements: more than `backlog_bytes` is its own mistake
         encode: Encode = codec.encode,
     ) -> None:
         self.hello = replace(hello, resume=Resume())
         self.server_name = server_name
-        self._give_up_seconds = give_up_seconds
+        self._give_up_seconds = math.inf if give_up_seconds is None else give_up_seconds
         self._allowed_messages = allowed_messages
         self._backlog_limit = backlog_bytes
-        self._is_paced = is_paced
+        self._next_peer_id, self._is_paced = next_peer_id, is_paced
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
@@ -91,7 +92,7 @@ class SessionDialer:
         self.generation = 0  # sockets asked for so far
         self._is_wanted = True  # begin at the next round
         self._has_dialed = False
-        self._is_replaced = False  # another process has this peer id
+        self._is_replaced = False  # another Hello has this peer id
         self._fruitless_resumes = 0  # in a row, that brought neither side a new message
         self._events: list[SessionEvent] = []
         #: what is to leave: see `take_transmissions`
@@ -251,8 +252,6 @@ class SessionDialer:
             return None
         if state in HAS_SESSION:
             return min(self._due_at, self._lost_at)
-        if self._give_up_seconds is None:
-            return self._due_at
         return min(self._due_at, self._started_at + self._give_up_seconds)
 
     # ------------------------------------------------------------ from the role
@@ -309,9 +308,11 @@ class SessionDialer:
             self._state = step(self._state, Trigger.ENDED)
 
     def redial(self) -> None:
-        """After `Lost` or `Rejected`: begin a new session in the next round. Otherwise it is on its way already."""
-        if self._is_replaced:
-            # Two programs with one identity would take the session from each other for ever (SES-22).
+        """After `Lost` or `Rejected`: begin a new session in the next round, unless one is on its way already. One that
+        was replaced needs another peer id for it. (SES-22)"""
+        if self._is_replaced and self._next_peer_id is not None:
+            self._is_replaced, self.hello = False, replace(self.hello, peer_id=self._next_peer_id())
+        if self._is_replaced:  # two programs with one identity would take the session from each other for ever
             self._events.append(Rejected(codes.SESSION_REPLACED, "another process took this peer id: use a new one"))
         elif self._state is State.ENDED or self._state is State.IDLE:
             self._is_wanted = True
@@ -349,7 +350,7 @@ class SessionDialer:
         elif isinstance(message, Reject):
             self.refuse(message.code, text_of(message))
         elif isinstance(message, Error) and message.fatal:
-            self._fail(now) if message.code in _RESUMABLE else self.refuse(message.code, text_of(message))
+            self._fail(now) if message.code in RESUMABLE else self.refuse(message.code, text_of(message))
 
     def _receive_welcome(self, welcome: Welcome, now: float) -> None:
         if reason := why_no_version(self.server_name, self.hello, welcome):
@@ -430,7 +431,7 @@ class SessionDialer:
         """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
         if not error.fatal:
             self._events.append(complained(self._welcome.server_id, error))
-        elif error.code in _RESUMABLE:
+        elif error.code in RESUMABLE:
             self._fail(now)
         else:
             self._lose(error.code, text_of(error), is_orderly=False)
@@ -481,8 +482,7 @@ class SessionDialer:
         self._held = None
 
     def _is_given_up(self, now: float) -> bool:
-        limit = self._give_up_seconds
-        return limit is not None and self._state in WITHOUT_SESSION and now >= self._started_at + limit
+        return self._state in WITHOUT_SESSION and now >= self._started_at + self._give_up_seconds
 
     def refuse(self, code: int, text: str) -> None:
         """The server will not have us, as it or its socket has told. Not while nothing was begun."""

@@ -19,6 +19,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from scaler_protocol.codes import LEASE_EXPIRED, NO_SESSION, SEQUENCE_GAP
+
+#: Fatal errors after which the same session can go on, or a new one begin, on another socket (SES-5, HSK-9).
+RESUMABLE = frozenset({NO_SESSION, SEQUENCE_GAP, LEASE_EXPIRED})
+
 
 class State(Enum):
     __hash__ = object.__hash__  # members are single; Enum's own hash is a Python call for every look into a set

@@ -291,7 +291,7 @@ class Subscription:
             software=this_software("scaler-client", __version__),
         )
         allowed = FROM_SCHEDULER[codes.ROLE_MONITOR]
-        dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed)
+        dialer = SessionDialer(hello=hello, server_name="scheduler", allowed_messages=allowed, next_peer_id=new_peer_id)
         self._session = Conversation(DealerEndpoint(self._given, dialer, shown))
 
     def _wait(self, seconds: float) -> None:
