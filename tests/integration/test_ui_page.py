@@ -383,8 +383,11 @@ def test_an_idle_cluster_has_its_last_task_shown(page: Page, served: ServedPage)
 
 def test_before_anything_is_known_nothing_is_asserted(page: Page, served: ServedPage) -> None:
     seen(page.locator("#start-command"), f"scaler_scheduler {LIVE.address}")
-    assert not page.locator("#facts").is_visible() and not page.locator("#scheduler").is_visible()
+    for view in VIEWS:
+        open_view(page, view)
+        assert page.locator(f"#{view}").inner_text().split() == page.locator("#nothing-yet").inner_text().split(), view
     tell_cluster(served)
+    open_view(page, "overview")
     seen(page.locator("#facts"), "100,000")
     assert not page.locator("#nothing-yet").is_visible()
 

@@ -113,7 +113,7 @@ function trafficOf({ at: moment, storage }) {
   return storage ? { at: moment, hosts: new Map(storage.traffic.map((one) => [one.host, one])) } : null;
 }
 
-// What only a status can fill is not shown before there is one.
+// Before there is a status, each view says only that nothing is known: what is not there may only be unheard.
 function know() {
   document.body.classList.toggle("unknown", !page.status.workers);
 }
@@ -185,6 +185,7 @@ function open(view) {
     tab.tabIndex = is ? 0 : -1;
     at(tab.getAttribute("aria-controls")).hidden = !is;
   }
+  at(view).prepend(at("nothing-yet"));
   profile.open(view === "profile");
   history.replaceState(null, "", `#/${view}`);  // no element's id: the browser must not scroll to it
   soon();
