@@ -1,0 +1,70 @@
+"""Views of scaler_ui in a real browser: where what is shown leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import ClusterEvent
+from tests.support.browsers import NEEDS_BROWSER, open_view, seen
+from tests.support.pages import NASTY, ServedPage, failed, failures, printed, samples, status, task, worker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = NEEDS_BROWSER
+
+
+def test_how_many_did_not_succeed_leads_to_the_errors(page: Page, served: ServedPage) -> None:
+    served.tell(status([worker(1)], done=100_000), failures(failed(1)))
+    page.locator("#facts div").filter(has_text="Did not succeed").get_by_role("button", name="20").click()
+    seen(page.locator("#errors"), "1 kind of error in 1 task")
+    assert page.url.endswith("#/errors")
+
+
+def test_the_task_log_says_why_a_task_failed(page: Page, served: ServedPage) -> None:
+    served.tell(
+        status([worker(0)]),
+        samples([worker(0)], first=95, each=3),
+        failures(replace(failed(96, line=NASTY), type_name="ValueError")),
+    )
+    open_view(page, "tasks")
+    rows = page.locator("#task-table tbody tr")
+    seen(rows.filter(has_text="6120636c:96"), f"ValueError: {NASTY}")
+    assert rows.filter(has_text="ValueError").count() == 1
+    page.locator("#task-table").get_by_role("button", name="Error").click()
+    page.locator("#task-table").get_by_role("button", name="Error").click()
+    seen(rows.first, "ValueError")
+    page.locator("#task-search").fill("valueerror")
+    seen(page.locator("#task-count"), "1 of the last 3 tasks")
+
+
+def test_ids_in_output_answers_and_events_open_their_tasks(page: Page, served: ServedPage) -> None:
+    box = page.get_by_role("dialog")
+    events = [
+        ClusterEvent(1, 9.0, "control", "6120636c:1", "canceled a task of ana"),
+        ClusterEvent(2, 8.0, "control", "6120636c:70", "canceled a task of ana"),
+        ClusterEvent(3, 7.0, "worker_joined", "6120636c:1"),
+    ]
+    served.tell(status([worker(0)]), samples([worker(0)]), printed("priced 17\n", 1), failures(events=events))
+    open_view(page, "logs")
+    page.locator("#log-lines").get_by_role("button", name="6120636c:1").click()
+    seen(box, task(1).hex())
+    page.keyboard.press("Escape")
+    open_view(page, "events")
+    assert page.locator("#event-table td button").count() == 2, "a worker may be called like a task"
+    page.locator("#event-table").get_by_role("button", name="6120636c:1").click()
+    seen(box, task(1).hex())
+    page.keyboard.press("Escape")
+    page.locator("#event-table").get_by_role("button", name="6120636c:70").click()
+    seen(page.locator("#waiting #explain-answer"), "no scheduler answers")
+    answer = {"task": task(70).hex(), "function": "<b>fit</b>", "user": "", "state": "queued", "text": "it waits"}
+    page.route("**/explain?task=*", lambda route: route.fulfill(json=answer))
+    page.get_by_role("button", name="Ask", exact=True).click()
+    seen(page.locator("#explain-answer"), "<b>fit</b> 6120636c:70: it waits")
+    page.locator("#explain-answer").get_by_role("button", name="6120636c:70").click()
+    seen(box, task(70).hex())
+    page.keyboard.press("Escape")
+    open_view(page, "events")
+    page.locator("#event-table").get_by_role("button", name="6120636c:70").click()
+    seen(box, task(70).hex())
