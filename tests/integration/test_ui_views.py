@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import ClusterEvent
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
-from tests.support.pages import NASTY, ServedPage, failed, failures, printed, samples, status, task, worker
+from tests.support.pages import (
+    NASTY,
+    ServedPage,
+    failed,
+    failures,
+    printed,
+    samples,
+    status,
+    task,
+    with_objects,
+    worker,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -68,3 +79,31 @@ def test_ids_in_output_answers_and_events_open_their_tasks(page: Page, served: S
     open_view(page, "events")
     page.locator("#event-table").get_by_role("button", name="6120636c:70").click()
     seen(box, task(70).hex())
+
+
+def cells(page: Page, table: str) -> list[list[str]]:
+    rows = page.locator(f"#{table} tbody tr")
+    return [row.locator("td").all_text_contents() for row in rows.all()]
+
+
+def test_objects_are_told_with_their_owners_and_hosts(page: Page, served: ServedPage) -> None:
+    told = with_objects(status([worker(0)]))
+    users = tuple(replace(one, user="ana") for one in told.clients)
+    served.tell(replace(told, clients=users), at=1_000.0)
+    open_view(page, "objects")
+    owner, value = told.clients[0].peer_id.hex()[:8], told.storage.largest[0].object_id.hex()[:8]
+    seen(page.locator("#object-table"), "table of prices")
+    assert cells(page, "object-table") == [
+        [value, "4.0 MiB", "9.0 s", "ana", owner, "1", "disk"],
+        ["table of prices", "2.0 MiB", "90.0 s", "ana", owner, "3", "memory"],
+    ]
+    assert cells(page, "object-clients") == [[owner, "ana", "2", "6.0 MiB", "41 on desk"]]
+    assert cells(page, "object-hosts") == [
+        ["node7", "0 B", "0 B", "1.0 MiB", "3.0 MiB"], ["(others)", "0 B", "0 B", "7 B", "8 B"]
+    ]  # fmt: skip
+    read = tuple(replace(one, got_bytes=one.got_bytes + 5000) for one in told.storage.traffic)
+    served.tell(replace(told, sequence=2, storage=replace(told.storage, traffic=read)), at=1_010.0)
+    seen(page.locator("#object-hosts"), "500 B")
+    assert [row[1:3] for row in cells(page, "object-hosts")] == [["0 B", "500 B"]] * 2
+    served.tell(replace(told, sequence=3, storage=replace(told.storage, largest=())), at=1_011.0)
+    seen(page.locator("#object-table"), "no object has 64 KiB or more")
