@@ -53,15 +53,25 @@ def local(
     requirements: Requirements | None = None,
     **options: Any,
 ) -> LocalClient:
-    """A client of a new cluster on this machine, as many workers as processors unless told::
+    """A client of a new cluster on this machine::
 
         with scaler.local(workers=4) as client:
             client.map(function, values)
 
-    The cluster ends with the block, with `disconnect()` or `shutdown()`, or with the program. `options` are those of
-    `SchedulerClusterCombo`; `on_exit`, `stream_output`, `serializer`, `code` and `requirements` are those of `Client`.
-    Raises ImportError where the cluster's parts are not installed (`pip install "scaler-client[cluster]"`), and what
-    these two raise.
+    The cluster ends with the block, with `disconnect()` or `shutdown()`, or with the program.
+
+    Args:
+        workers: how many, from 0. None: as many as processors.
+        on_exit: as of `Client`.
+        stream_output: as of `Client`.
+        serializer: as of `Client`.
+        code: as of `Client`.
+        requirements: as of `Client`.
+        **options: of `SchedulerClusterCombo`; `protected` is False unless it is given.
+
+    Raises:
+        ImportError: the parts of a cluster are not installed: `pip install 'scaler-client[cluster]'`.
+        Exception: as `SchedulerClusterCombo` and `Client` do.
     """
     options.setdefault("protected", False)
     cluster = SchedulerClusterCombo((os.cpu_count() or 1) if workers is None else workers, **options)

@@ -74,8 +74,18 @@ class Subscription:
         recorder: Recorder | None = None,
         keys: KeyOptions = KeyOptions(),  # noqa: B008 (frozen)
     ) -> None:
-        """Without topics only questions are answered. Raises MonitorError for an address that cannot be, and
-        KeyFileError for a key file that cannot be used."""
+        """Begin the session; `first` waits until it is there.
+
+        Args:
+            address: of the scheduler or of its monitor, or several with commas.
+            topics: of "status", "tasks", "graphs", "logs", "stacks". Without any, only questions are answered.
+            recorder: writes every publication to a file.
+            keys: how to find the cluster's key or a ticket.
+
+        Raises:
+            MonitorError: there can be no such address.
+            KeyFileError: the key file cannot be used.
+        """
         self._given = watchable(address)
         self._keys = keys
         self._topics = tuple(topics)
@@ -112,7 +122,14 @@ class Subscription:
     # ------------------------------------------------------------ for the watcher
 
     def first(self, timeout_seconds: float = 5.0) -> ClusterState:
-        """The first state with a status in it. Raises MonitorError when nothing answers for so long."""
+        """The first state with a status in it.
+
+        Args:
+            timeout_seconds: how long to wait for it.
+
+        Raises:
+            MonitorError: nothing answered in time, or the scheduler refuses this monitor.
+        """
         end_at = time.monotonic() + timeout_seconds
         while self.state.status is None:
             left = end_at - time.monotonic()
@@ -122,7 +139,11 @@ class Subscription:
         return self.state
 
     def poll(self, seconds: float) -> list[Heard]:
-        """The messages that have arrived. Waits for `seconds` at most until there is one; always updates `state`."""
+        """The messages that have arrived. It always updates `state`.
+
+        Args:
+            seconds: how long to wait for a first message.
+        """
         end_at = time.monotonic() + seconds
         while True:
             now = time.monotonic()
@@ -134,8 +155,11 @@ class Subscription:
             self._wait(min(end_at, now + _TURN_SECONDS) - now)
 
     def ask(self, message: Message) -> None:
-        """Send a question to the scheduler, such as Explain, as soon as there is a session; its answer has the topic
-        `snapshot`. A Watch has no answer: its topics replace the earlier ones, also in later sessions."""
+        """Send a question to the scheduler as soon as there is a session. The answer has the topic `snapshot`.
+
+        Args:
+            message: such as Explain. A Watch has no answer: its topics replace the earlier ones, from now on.
+        """
         if isinstance(message, Watch):
             self._topics = message.topics
         self._requests.append(message)
@@ -151,7 +175,11 @@ class Subscription:
         return self._refusal or ("" if self._session is None else self._session.endpoint.waits_because)
 
     def nothing_answers(self, seconds: float) -> str:
-        """The sentence for a user after `seconds` without any answer."""
+        """The sentence for a user to whom nothing has answered.
+
+        Args:
+            seconds: how long it was waited for.
+        """
         return (
             f"nothing has answered at {self.state.address} for {seconds:.0f} s: is the scheduler running, and is this "
             "its address or its monitor address, as it logs them when it starts?"

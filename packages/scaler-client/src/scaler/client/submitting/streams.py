@@ -190,11 +190,12 @@ class ScalerStream(InALoop[T]):
 
     @property
     def task_id(self) -> TaskId:
+        """The 16 bytes that name the generator's task in the cluster."""
         return self._open.task_id
 
     @property
     def future(self) -> ScalerFuture[Any]:
-        """Of the task that runs the generator: its result is what the generator returns."""
+        """The future of the task that runs the generator: its result is what the generator returns."""
         return self._future
 
     # ------------------------------------------------------------ values
