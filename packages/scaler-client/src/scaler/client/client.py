@@ -467,6 +467,12 @@ class Client(Submitting):
         expect_room(_DESCRIPTORS)
         context = task_context.current()
         shown = self._keys.find_pass(address, self._timeout_seconds) if context is None else context.shown
+        if context is None and self._keys.insecure:
+            _log.warning(
+                "this client uses no key and no encryption (insecure=True): every program that reaches the cluster at "
+                "%s can read and change what this client sends and gets",
+                address,
+            )
         with exhaustion_told():
             connection = Connection(
                 address,

@@ -12,7 +12,6 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from scaler_protocol.keys import KeyOptions
-from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -190,7 +189,7 @@ class WebhookConfig:
     address: str
     name: str
     url: str
-    token: str
+    token: str  #: empty: of the cluster's key
     keys: KeyOptions
     event_loop: str
     logging: LoggingOptions
@@ -204,7 +203,7 @@ def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
         address,
         parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",
         parsed.url,
-        given_secret(parsed, "auth_token") or web_token(keys, address, ADAPTER_LABEL),
+        given_secret(parsed, "auth_token"),
         keys,
         parsed.event_loop,
         logging_options(parsed),
