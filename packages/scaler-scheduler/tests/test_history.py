@@ -17,6 +17,7 @@ from scaler_protocol.codes import (
     STATUS_REFUSED,
     TASK_RAISED,
 )
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import (
     Cancel,
     ClusterEvent,
@@ -98,6 +99,19 @@ def test_failures_beyond_the_rate_are_counted() -> None:
     story.now += 1.0
     story.receive("w", failed("later"))
     assert [one.task_id for one in told(story).failures] == [task("later")], "below the rate none is left out"
+
+
+def test_below_the_rate_none_is_left_out_though_publications_are_late() -> None:
+    tasks = [f"t{number}" for number in range(19 * 60)]
+    story = story_of(*tasks)
+    seen: list[TaskId] = []
+    for tenth in range(60):
+        story.now += 0.1
+        story.receive("w", failed(*tasks[19 * tenth : 19 * tenth + 19]))
+        story.actions()
+        if tenth % 20 == 19:  # every other second
+            seen += [one.task_id for one in told(story).failures]
+    assert seen == [task(name) for name in tasks]
 
 
 def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

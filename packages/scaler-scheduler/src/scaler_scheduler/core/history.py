@@ -66,8 +66,9 @@ class History:
         self._shows_texts = shows_texts
         #: set before anything is handled
         self.now = 0.0
-        #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long
-        self._unread: deque[tuple[float, _Unread]] = deque(maxlen=BURST)
+        #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long, as far as
+        #: there is room
+        self._unread: deque[tuple[float, _Unread]] = deque()
         self._failures: deque[tuple[float, TaskFailure]] = deque()
         self._failure_bytes = 0
         #: so many of the oldest failures have no text and no accounts any more
@@ -110,6 +111,8 @@ class History:
             parent_task=TaskId(chunk.header.parent_task),
         )
         accounts = (*lost, *(deaths.accounts if deaths is not None else ()))
+        if len(self._unread) >= BURST:
+            self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
 
     def _refill(self) -> bool:
@@ -130,15 +133,18 @@ class History:
     def tick(self) -> None:
         """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
         while self._unread:
-            at, unread = self._unread.popleft()
-            error = _error_of(unread)
-            if unread.failure.status == STATUS_REFUSED and error.code == DEPENDENCY_FAILED:
-                self._failed_count = max(0, self._failed_count - 1)  # it follows from another failure
-            else:
-                self._add(at, _described(unread, error, shows_texts=self._shows_texts))
+            self._read_one()
         excess = len(self.outcomes) - OUTCOMES_KEPT
         for task_id in tuple(islice(self.outcomes, excess)) if excess > 0 else ():
             del self.outcomes[task_id]
+
+    def _read_one(self) -> None:
+        at, unread = self._unread.popleft()
+        error = _error_of(unread)
+        if unread.failure.status == STATUS_REFUSED and error.code == DEPENDENCY_FAILED:
+            self._failed_count = max(0, self._failed_count - 1)  # it follows from another failure
+        else:
+            self._add(at, _described(unread, error, shows_texts=self._shows_texts))
 
     def _add(self, at: float, failure: TaskFailure) -> None:
         """All failures that are kept fit into one message. So texts are forgotten first, those of the last few failures
