@@ -411,7 +411,7 @@ class Submitting(concurrent.futures.Executor):
         return self._ready().send_object(obj, name)
 
     def explain(self, future: ScalerFuture[Any] | str) -> str:
-        """Why this task has not ended: one sentence, from the scheduler's point of view.
+        """Why this task has not ended, or how it ended: one sentence, from the scheduler's point of view.
 
         Takes a future of this client, or the id of one of its tasks as a text: the short form, such as "648752af:9", or
         all 32 hexadecimal digits. Raises TypeError for anything else, ValueError for a text that is no id and for a
@@ -441,7 +441,9 @@ class Submitting(concurrent.futures.Executor):
             kind = type(task).__name__
             raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
         if isinstance(task, ScalerFuture) and task.done():
-            return task.task_id, "it was canceled" if task.cancelled() else "it has ended: ask for its result"
+            from scaler.client.futures.ended import ended_sentence
+
+            return task.task_id, ended_sentence(task)
         connection = self._ready().connection
         if isinstance(task, str):
             found = connection.questions.named(task, tuple(connection.deferred))
