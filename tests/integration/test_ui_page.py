@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 #: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
 WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
-VIEWS = tuple("overview workers work profile stream tasks errors graphs waiting objects events logs".split())
+VIEWS = (
+    *("overview", "workers", "work", "profile", "stream", "tasks"),
+    *("errors", "graphs", "waiting", "objects", "events", "logs"),
+)
 
 pytestmark = NEEDS_BROWSER
 
