@@ -110,7 +110,7 @@ class Round:
                 self._engine.close()
 
     def _attempt(self, workload: Workload) -> None:
-        """A workload that fails costs its engine a fresh start, and nobody else anything."""
+        """A workload that fails costs its engine a fresh start, and the other engines nothing."""
         try:
             figures = self._measure(self._started(), workload)
         except EngineFailure as failure:

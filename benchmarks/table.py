@@ -30,7 +30,7 @@ def title(row: Row) -> str:
 
 
 def is_known(records: Records, workload: str, row: Row) -> bool:
-    """Only some engines have a scheduler to look at; a row that nobody has a word for is left out."""
+    """Only some engines have a scheduler to look at; a row for which no engine has a figure is left out."""
     tried = {name for _, name in (*records.failures, *records.unsupported)}
     return workload in tried or any(key[1:] == (workload, row.figure) for key in records.samples)
 

@@ -9,7 +9,7 @@ author = "The Scaler maintainers"
 release = (_ROOT / "VERSION").read_text(encoding="utf-8").strip()
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"

@@ -51,7 +51,7 @@ def family(process_id: int) -> list[int]:
 
 
 def spent() -> tuple[float, int]:
-    """Microseconds on a processor, and how often somebody went to sleep, of all threads so far."""
+    """Microseconds on a processor, and how often a thread went to sleep, of all threads so far."""
     nanoseconds = switches = 0
     for process_id in family(os.getpid()):
         for thread in Path(f"/proc/{process_id}/task").iterdir():

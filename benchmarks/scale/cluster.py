@@ -122,9 +122,9 @@ class Cluster:
         return Received(worker, self._next_seq(), message)
 
     def leave(self) -> None:
-        """Everybody goes; nothing of anybody may stay."""
+        """All peers leave; the core may keep nothing of them."""
         self._handle([Lost(peer_id, 0, "", True) for peer_id in (*self.clients, *self.workers)])
-        assert is_empty(self.core), "the core remembers somebody who has left"
+        assert is_empty(self.core), "the core remembers a peer that has left"
 
     # ------------------------------------------------------------ the core
 
@@ -140,13 +140,13 @@ class Cluster:
             if isinstance(action, Send):
                 self._take(action.peer_id, action.message)
             else:
-                assert isinstance(action, SendToStorage), f"nobody asked for {action}"
+                assert isinstance(action, SendToStorage), f"unexpected: {action}"
 
     def _take(self, peer_id: PeerId, message: Message) -> None:
         if isinstance(message, Dispatch):
             self._given.append((peer_id, message.ids))
         else:
-            assert isinstance(message, Results), f"nobody asked for {message}"
+            assert isinstance(message, Results), f"unexpected: {message}"
 
     def _next_seq(self) -> int:
         self._seq += 1

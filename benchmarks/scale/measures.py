@@ -35,7 +35,7 @@ def running(workers: int, clients: int, queued: int, tasks: int, per_message: in
     queue(cluster, queued, per_submit)
     submitted = cluster.core_seconds
     cluster.join_workers(workers, credit=2 * per_message)
-    # Everybody has answered once: what it takes to fill the workers is not what a task costs.
+    # Each worker has answered once: what it takes to fill the workers is not what a task costs.
     cluster.run(min(2 * per_message * workers, queued // 2), per_message)
     began = cluster.core_seconds
     count = min(tasks, queued - cluster.finished_count)

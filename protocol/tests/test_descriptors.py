@@ -53,6 +53,40 @@ def test_asking_for_room_leaves_nothing_open() -> None:
     assert (asked.stdout, asked.stderr) == ("refused True\n", "")
 
 
+#: libzmq's threads begin with the first socket of a process, and it ends the process that has no descriptors for them.
+FIRST_SOCKET = """
+import os, resource, sys
+from scaler_protocol.errors import TooManyOpenFilesError
+from scaler_protocol.transport.context import zmq_context
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for free in range(40):
+    sys.stdout.flush()
+    if not os.fork():
+        files = [os.dup(0) for _ in range(200 - len(os.listdir("/proc/self/fd")))]
+        for file in files[:free]:
+            os.close(file)
+        try:
+            zmq_context().socket(5)
+            print("made")
+        except TooManyOpenFilesError:
+            for file in files[free:]:
+                os.close(file)
+            zmq_context().socket(5)
+            print("made later")
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0, free
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors by /proc")
+def test_the_first_socket_of_a_process_without_descriptors_is_refused() -> None:
+    made = subprocess.run([sys.executable, "-c", FIRST_SOCKET], capture_output=True, text=True, timeout=60)
+    assert made.stderr == "" and set(made.stdout.split("\n")) == {"made", "made later", ""}
+    assert len(made.stdout.splitlines()) == 40
+
+
 def test_a_server_says_once_that_none_is_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

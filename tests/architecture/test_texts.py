@@ -8,7 +8,10 @@ import pytest
 from tests.architecture.sources import ROOT, relative, tracked
 
 HERE = Path(__file__)
-TEXT = (".py", ".md", ".toml", ".txt", ".capnp", ".json", ".svg", ".cfg", ".yml", "Makefile", "run")
+TEXT = (
+    *(".py", ".md", ".toml", ".txt", ".capnp", ".json", ".svg", ".cfg", ".yml", ".yaml"),
+    *("Makefile", "Dockerfile", "run"),
+)
 
 #: `TODO(#12)` or `TODO(TASK-9)`: an issue or a clause beside it.
 PROMISE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b(?!\s*\((#\d+|[A-Z]+-\d+)\))")
@@ -17,7 +20,9 @@ REGISTRY = re.compile(r"https?://[^ \"']*(/simple/|/packages/[0-9a-f]{2}/)|files
 
 #: A process, peer or message is no person: these words hide what is meant. Others, such as "who", may mean a user.
 PERSON = re.compile(r"\b(nobody|somebody|everybody|anybody|whoever)\b", re.IGNORECASE)
-NAMED = re.compile(r"(README|CONTRIBUTING|SECURITY)\.md|docs/|packages/[^/]+/src/|protocol/(schema|spec|src)/")
+NAMED = re.compile(
+    r"(README|CONTRIBUTING|SECURITY)\.md|(docs|deploy|tools|benchmarks|demo)/|packages/[^/]+/src/|protocol/(schema|spec|src)/"
+)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,9 @@ def test_the_reference_has_every_public_name() -> None:
     assert not missing
     # A name that another library's client has is there, and says at once what it is called here.
     public = {name for name in vars(scaler.Client) if not name.startswith("_") and hasattr(scaler.Client, name)}
-    public |= {name for name in vars(Submitting) if not name.startswith("_")}
+    own = [kind for kind in scaler.Client.__mro__ if kind.__module__.startswith("scaler.")]
+    assert Submitting in own
+    public |= {name for kind in own[1:] for name in vars(kind) if not name.startswith("_")}
     listed = page.split(":members:", 1)[1].split(":inherited-members:")[0].replace(",", " ").split()
     assert public - {"asynchronous"} <= set(listed)
 
@@ -103,3 +105,26 @@ def test_the_figures_of_the_front_page_are_those_of_the_measured_table() -> None
     front = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
     assert f"`map` runs {measured['scaler']} tasks a second that do nothing: {measured['× pool']} times" in front
     assert f"{measured['× ray']} times as many as Ray and {measured['× dask']} times as many as Dask" in front
+
+
+BEGINNINGS = frozenset((
+    "Call", "Decide", "Find", "Install", "Keep", "Let", "Look", "Read", "Replace", "Rules", "Run", "See", "Send", "Set",
+    "Share", "Stop", "Submit", "Use", "Watch", "Write",
+))  # fmt: skip
+"""What a reader does with a page. One that begins in another way speaks to the reader in its first paragraph."""
+
+
+@pytest.mark.parametrize("page", PAGES[2:], ids=[page.relative_to(ROOT).as_posix() for page in PAGES[2:]])
+def test_a_page_begins_with_what_the_reader_can_do(page: Path) -> None:
+    title, lead, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    assert title.startswith("# ") and "\n" not in title
+    assert re.match(r"(?!```)[A-Z`\[]", lead), f"{page.name} begins with something else than a sentence: {lead[:40]!r}"
+    assert lead.split()[0] in BEGINNINGS or re.search(r"\byou(r|rself)?\b", lead, re.IGNORECASE), lead
+
+
+def test_a_page_that_begins_with_code_is_found(tmp_path: Path) -> None:
+    for lead in ("## Install", "```python\nimport scaler\n```", "| a | b |", "**Workers.** One for each core."):
+        page = tmp_path / "page.md"
+        page.write_text(f"# Title\n\n{lead}\n", encoding="utf-8")
+        with pytest.raises(AssertionError, match="begins with"):
+            test_a_page_begins_with_what_the_reader_can_do(page)

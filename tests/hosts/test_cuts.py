@@ -1,7 +1,7 @@
 """Ways between hosts are cut while work runs, and whole again after a while.
 
-Laws: each future ends right; none is told twice; work goes on within a bound after the way is whole; a cut of 3 s ends
-no session, so that nothing begins twice.
+Laws: each future ends right, or, where a client is cut off for longer than it waits, with a documented error; none is
+told twice; work goes on within a bound after the way is whole; a cut of 3 s ends no session, so nothing begins twice.
 
 `make test` cuts some of the ways, drawn by seed, for 3 s and one for 20 s; `make chaos` cuts all, also for 90 s.
 """
@@ -57,6 +57,8 @@ WAYS = {
     "worker to storage": _one_way(FIRST, SERVERS, only_storage=True),
 }
 _WORKERS = {"worker", "to worker", "from worker"}
+#: Where neither the client nor what it waits for is cut off: other workers do the work, however long the cut is.
+_OTHERS_GO_ON = {*_WORKERS, "worker to storage"}
 
 
 class Cut(NamedTuple):
@@ -90,7 +92,7 @@ def test_a_cut(cluster: HostCluster, cut: Cut) -> None:
     for one, outcome in zip(running, outcomes, strict=True):
         print(f"{cut}: {outcome.text}; {one.begun.reruns} begun again; {outcome.seconds:.1f} s")
         assert not (outcome.wrong or outcome.hanging or outcome.twice), outcome.text
-        if cut.seconds < PATIENCE_SECONDS:
+        if cut.seconds < PATIENCE_SECONDS or cut.way in _OTHERS_GO_ON:
             assert outcome.right == outcome.count, outcome.text
         else:
             assert not any(name.startswith("undocumented") for name in outcome.errors), outcome.text

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 #: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
 WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
 VIEWS = (
-    "overview", "workers", "work", "profile", "stream", "tasks", "errors",
-    "graphs", "waiting", "objects", "events", "logs",
-)  # fmt: skip
+    *("overview", "workers", "work", "profile", "stream", "tasks"),
+    *("errors", "graphs", "waiting", "objects", "events", "logs"),
+)
 
 pytestmark = NEEDS_BROWSER
 

@@ -111,6 +111,7 @@ COMPARISONS = [
         elsewhere={
             ("new", "ended-canceled"): "it waits first, and ends in the same step",
             ("new", "ended-refused"): "it waits first, and ends in the same step",
+            ("new", "ended-success"): "the worker that has presented it is given it first, in the same step",
         },
     ),
     Comparison(

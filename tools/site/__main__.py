@@ -24,7 +24,7 @@ def build(folder: Path) -> int:
     except (BadFragment, BrokenLink, NoParser) as error:
         print(f"docs: {error}", file=sys.stderr)
         return 1
-    # A warning is a mistake: a page nobody links to, a link into nothing, a block in no known language.
+    # A warning is a mistake: a page without a link to it, a link into nothing, a block in no known language.
     options = ["-b", "html", "-W", "--keep-going", "-q", "-c", str(DOCS), "-d", str(folder / "doctrees")]
     code = int(sphinx_build([*options, str(source), str(pages)]))
     if code == 0:

@@ -30,7 +30,7 @@ earlier versions are accepted too; these pages show the first long and the first
 
 
 class NoParser(Exception):
-    """A command whose parser nobody finds has no page."""
+    """A command has no page, because its parser was not found."""
 
 
 @cache

@@ -1,5 +1,5 @@
 """Imported by every process of a cluster that `benchmarks.lone --steps` has started: counts steps of the interpreter
-from one signal to the next, and writes them down for whoever started it."""
+from one signal to the next, and writes them down for the program that started it."""
 
 import json
 import os

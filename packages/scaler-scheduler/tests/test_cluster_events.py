@@ -54,7 +54,7 @@ def test_the_names_of_lost_workers_have_a_bound() -> None:
     story = Story()
     events = story.core.tables.events
     for number in range(cluster_events.EVENTS_KEPT + 5):
-        events.note_lost(f"w{number}", "", 0)
+        events.note_gone(f"w{number}", "", 0, is_orderly=False)
     assert len(events._lost_at) == cluster_events.EVENTS_KEPT
     events.note_joined("w0", "Python on a")
     events.note_joined("w5", "Python on a")

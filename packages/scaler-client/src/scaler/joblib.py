@@ -5,9 +5,8 @@
     with joblib.parallel_config(backend="scaler", client=client):
         grid_search.fit(X, y)
 
-In place of `client`, give `address` (and `key_file` where one is needed), or nothing: then a cluster on this machine is
-started once, and ends with the program. `capabilities`, `priority` and `retries` mean what they mean for
-`Client.submit_verbose`. Needs joblib 1.3 or newer.
+In place of `client`, give `address`, or nothing: then a cluster on this machine is started once, and ends with the
+program. Needs joblib 1.3 or newer.
 
 `n_jobs=-1` is every worker that is there when the call begins. Arguments of more than a megabyte that can be told apart
 (arrays above all) are sent once for each call of Parallel, as joblib's own backend does: the array must not change
@@ -45,7 +44,7 @@ _local_client: list[Client] = []
 
 
 class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
-    """Of one `parallel_config`, or one `Parallel`."""
+    """What `backend="scaler"` stands for; joblib makes one for each `parallel_config`, with the options given there."""
 
     supports_retrieve_callback = True
     supports_inner_max_num_threads = False
@@ -67,6 +66,25 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         nesting_level: int | None = None,
         worker_count: int = 0,
     ) -> None:
+        """The arguments are those of `joblib.parallel_config(backend="scaler", …)`.
+
+        Args:
+            client: runs the calls.
+            address: in place of a client, the scheduler's: a client is made.
+            key_file: with an address: the cluster's key, or a ticket. None: searched for.
+            capabilities: what a worker must offer, as for `Client.submit_verbose`.
+            priority: as for `Client.submit_verbose`.
+            retries: as for `Client.submit_verbose`.
+            initializer: called once in each process that runs calls, before the first of them.
+            initargs: the arguments of the initializer.
+            nesting_level: set by joblib.
+            worker_count: set in nested calls.
+
+        Raises:
+            ValueError: both a client and an address are given.
+            TypeError: the client is none.
+            Exception: as `Client` and `local` do.
+        """
         if client is not None and address is not None:
             raise ValueError("give the backend a client or an address, not both")
         if client is not None and not isinstance(client, Client):

@@ -43,6 +43,16 @@ class TracedClient(Client):
     """A Client each of whose calls is a span: a submitted task, and as a whole a map or a graph that is waited for."""
 
     def __init__(self, *arguments: Any, tracer_provider: TracerProvider | None = None, **options: Any) -> None:
+        """Connect, as `Client` does.
+
+        Args:
+            *arguments: of `Client`.
+            tracer_provider: of OpenTelemetry. None: the program's global one.
+            **options: of `Client`.
+
+        Raises:
+            Exception: as `Client` does.
+        """
         super().__init__(*arguments, **options)
         self._tracer: Tracer = trace.get_tracer("scaler", tracer_provider=tracer_provider)
 
@@ -64,19 +74,49 @@ class TracedClient(Client):
     # Keywords are handed on as they are, whatever there will be.
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> list[Any]:  # type: ignore[override]
+        """As `Client.map`, as one span.
+
+        Args:
+            fn: as of `Client.map`.
+            *iterables: as of `Client.map`.
+            **options: of `Client.map`.
+
+        Raises:
+            Exception: as `Client.map` does.
+        """
         with self._tracer.start_as_current_span(f"map {_name(fn)}", kind=SpanKind.CLIENT) as span:
             results = super().map(fn, *iterables, **options)
             span.set_attribute("scaler.task.count", len(results))
             return results
 
     def starmap(self, fn: Callable[..., Any], iterable: Any, **options: Any) -> list[Any]:
+        """As `Client.starmap`, as one span.
+
+        Args:
+            fn: as of `Client.starmap`.
+            iterable: as of `Client.starmap`.
+            **options: of `Client.starmap`.
+
+        Raises:
+            Exception: as `Client.starmap` does.
+        """
         with self._tracer.start_as_current_span(f"starmap {_name(fn)}", kind=SpanKind.CLIENT) as span:
             results = super().starmap(fn, iterable, **options)
             span.set_attribute("scaler.task.count", len(results))
             return results
 
     def get(self, graph: Any, keys: Any, block: bool = True, **options: Any) -> Any:
-        """With `block=False` there is nothing that lasts."""
+        """As `Client.get`, as one span. With `block=False` there is no span, because nothing lasts.
+
+        Args:
+            graph: as of `Client.get`.
+            keys: as of `Client.get`.
+            block: as of `Client.get`.
+            **options: of `Client.get`.
+
+        Raises:
+            Exception: as `Client.get` does.
+        """
         if not block:
             return super().get(graph, keys, block=False, **options)
         with self._tracer.start_as_current_span("get graph", kind=SpanKind.CLIENT):

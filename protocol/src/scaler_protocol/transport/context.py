@@ -10,6 +10,8 @@ from typing import Any
 
 import zmq
 
+from scaler_protocol.transport.descriptors import expect_room
+
 Socket = zmq.Socket[bytes]
 
 
@@ -36,6 +38,8 @@ class Context(zmq.Context[Socket]):
 _contexts: dict[int, Context] = {}
 
 _io_threads = 1
+#: of a context with its first socket: libzmq aborts the process when it finds none for one of its threads
+_DESCRIPTORS = 16
 
 
 def use_io_threads(count: int) -> None:
@@ -45,9 +49,11 @@ def use_io_threads(count: int) -> None:
 
 
 def zmq_context() -> Context:
+    """Raises TooManyOpenFilesError."""
     pid = os.getpid()
     context = _contexts.get(pid)
     if context is None or context.closed:
+        expect_room(_DESCRIPTORS)
         if context is None:
             atexit.register(end_context)
         context = _contexts[pid] = Context(_io_threads)

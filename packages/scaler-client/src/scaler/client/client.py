@@ -61,30 +61,13 @@ class HasAddress(Protocol):
 class Client(Submitting):
     """A connection to a scheduler, as a `concurrent.futures.Executor`.
 
-    It can be passed to tasks: there it is a client of the same cluster, whose tasks belong to the task it is in.
-    Without an address it finds the scheduler of the task it is made in. In place of an address it takes a local
-    cluster, and keeps it running for as long as this object lives.
-
-    `profiling` has no effect: every task is measured.
-
-    `key_file` is the cluster's key, or a ticket; without it the key is searched for (docs: "Who may do what").
-    `insecure` is for clusters that were started so, with neither key nor encryption.
-
-    Leaving a `with` block cancels what has not ended, and says how many tasks that were. With `on_exit="wait"` it waits
-    for them, as the executors of the standard library do.
-
-    Programs get the same time of the workers while they compete for it; one with `weight=0.1` gets a tenth of what
-    another gets, and everything while it is alone.
-
-    `code` and `requirements` are the modules and the packages that the functions of this client import, where workers
-    do not have them: see `send_code`.
-
-    Without `trust_results` this client reads numbers, texts, bytes and the collections of the standard library, and
-    nothing else that a worker returns: reading any other pickle runs code that the worker has chosen.
+    Leave its `with` block, or call `disconnect()`, when you need it no longer: every later call raises
+    ClientQuitException. A client may be an argument of a task. There it is a client of the same cluster, and the tasks
+    that it submits belong to that task.
     """
 
     asynchronous = False
-    """For Dask, which asks every client."""
+    """False: Dask looks for this attribute at every client."""
 
     def __init__(
         self,
@@ -103,6 +86,35 @@ class Client(Submitting):
         code: CodeSource | Iterable[CodeSource] | None = None,
         requirements: Requirements | None = None,
     ) -> None:
+        """Connect, and wait until the scheduler has answered.
+
+        Args:
+            address: of the scheduler, such as `tcp://127.0.0.1:2345`, or several with commas if there are standbys; or
+                a `SchedulerClusterCombo`, which is then kept running. None, in a task: the scheduler of that task.
+            profiling: accepted, without effect: every task is measured.
+            timeout_seconds: for so long, above 0, the client waits for a scheduler, now or when it was lost.
+            heartbeat_interval_seconds: above 0; how often a client that sends nothing else shows that it lives. At
+                least three heartbeats fit into `timeout_seconds`.
+            serializer: turns functions, arguments and results into bytes. None: cloudpickle.
+            stream_output: True writes what tasks print to this program's output too.
+            object_storage_address: of the storage as this program reaches it. None: as the scheduler names it.
+            key_file: the cluster's key, or a ticket. None: searched for (docs: "Who may do what").
+            insecure: True for a cluster that was started so, with neither key nor encryption.
+            trust_results: False reads only numbers, texts, bytes and the standard library's collections from workers:
+                to read any other pickle runs code that the worker has chosen.
+            on_exit: leaving a `with` block cancels unfinished tasks and logs their number; "wait" waits for them.
+            weight: of this program while programs compete for workers, 0.01 to 1; 0.1 is a tenth of another's time.
+            code: modules that this client's functions import, where workers lack them: as for `send_code`.
+            requirements: packages that they import: as for `send_code`.
+
+        Raises:
+            ValueError: an argument is out of its range, or there is no address outside of a task.
+            TypeError: the serializer is none.
+            TimeoutError: no scheduler answered within `timeout_seconds`.
+            RejectedError: the scheduler refuses this client; such as UnauthorizedError or VersionMismatchError.
+            KeyFileError: no key was found, or its file cannot be used.
+            TooManyOpenFilesError: the process has no descriptors left.
+        """
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster: str | HasAddress | None = address
         self._address = _address_of(address)
@@ -150,8 +162,10 @@ class Client(Submitting):
     # ------------------------------------------------------------ ending
 
     def clear(self) -> None:
-        """Cancel all unfinished tasks of this client and invalidate its references. It stays usable. A `map` that waits
-        for some of them in another thread raises CancelledError."""
+        """Cancel all unfinished tasks of this client, wait for their end for up to 60 s, and invalidate its references.
+
+        It stays usable. A `map` that waits for some of the tasks in another thread raises CancelledError.
+        """
         calls = self._ready()
         connection = calls.connection
         collectors = connection.pending_collectors(self._owner)
@@ -176,9 +190,15 @@ class Client(Submitting):
             calls.connection.close()
 
     def shutdown(self, wait: bool = _UNSET, *, cancel_futures: bool = _UNSET) -> None:
-        """Without arguments: ask the scheduler to stop the whole cluster. ValueError when it is protected.
+        """Without arguments: stop the whole cluster. With any argument: close this client only, as an Executor does.
 
-        With any argument it does what an Executor's does: it closes this client only.
+        Args:
+            wait: wait for unfinished tasks. False: return at once; the client leaves when they have ended.
+            cancel_futures: True cancels unfinished tasks.
+
+        Raises:
+            ValueError: without arguments, if the cluster is protected.
+            DisconnectedError: without arguments, if the scheduler did not answer in time.
         """
         if wait is not _UNSET or cancel_futures is not _UNSET:
             self._shut_down_as_executor(wait is _UNSET or wait, cancel_futures is not _UNSET and cancel_futures)
@@ -233,16 +253,22 @@ class Client(Submitting):
         self, code: CodeSource | Iterable[CodeSource] | None = None, *, requirements: Requirements | None = None
     ) -> None:
         """Send the modules, and the packages, that the functions of this client import. Tasks that are submitted from
-        now on find them; tasks submitted before keep what they had. It replaces what was sent before: call it again
-        when files have changed, and without arguments to send none.
+        now on find them; tasks submitted before keep what they had.
 
-        `code`: a module file, a package, a directory with modules and packages in it (as an entry of `sys.path`), a
-        `.zip` or `.whl` file, an imported module, or several of these in a list. Hidden files and `__pycache__` are
-        left out. `requirements`: packages from an index, as a list (`["numpy==2.1"]`), a requirements file, or a
-        `uv.lock`. Each host installs them once.
+        It replaces what was sent before. Call it again when files have changed, and without arguments to send none.
+        See "Your own code on the workers" in the guide.
 
-        Raises FileNotFoundError and ValueError for what cannot be sent, and RejectedError where the scheduler is too
-        old. See "Your own code on the workers" in the guide.
+        Args:
+            code: a module file, a package, a directory with modules and packages in it (as an entry of `sys.path`), a
+                `.zip` or `.whl` file, an imported module, or several of these in a list. Hidden files and
+                `__pycache__` are left out. At most 20,000 files and 256 MiB.
+            requirements: packages from an index, as a list (`["numpy==2.1"]`), a requirements file, or a `uv.lock`.
+                Each host installs them once.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: something in it cannot be sent.
+            RejectedError: the scheduler is of a version that sends no code.
         """
         from scaler.client.submitting.code import code_set_of  # few programs send code
 
@@ -261,7 +287,15 @@ class Client(Submitting):
 
     @classmethod
     async def open(cls, *arguments: Any, **options: Any) -> Self:
-        """A new client, with the arguments of the class, without blocking the loop while it connects."""
+        """A new client, without blocking the event loop while it connects.
+
+        Args:
+            *arguments: of the class.
+            **options: of the class.
+
+        Raises:
+            Exception: as the class does.
+        """
         import asyncio  # not needed, and slow to import, for everyone else
 
         return await asyncio.to_thread(cls, *arguments, **options)
@@ -284,7 +318,7 @@ class Client(Submitting):
 
     @property
     def identity(self) -> bytes:
-        """Who this client is to the scheduler."""
+        """The id under which the scheduler knows this client."""
         return self._ready().connection.identity
 
     @property
@@ -293,10 +327,13 @@ class Client(Submitting):
         return 1024
 
     def cluster_info(self, timeout: float = 5.0) -> ClusterInfo:
-        """What the cluster has and does now. `timeout` in seconds.
+        """What the cluster has and does now. In a cluster with keys, a ticket needs the role monitor besides client.
 
-        Asks as a monitor: in a cluster with keys, a ticket needs the role monitor besides client. Raises
-        `scaler.monitoring.MonitorError` then, and when nothing answers in time.
+        Args:
+            timeout: seconds.
+
+        Raises:
+            MonitorError: of `scaler.monitoring`: nothing answered in time, or the ticket is not for monitors.
         """
         from scaler.client.info import cluster_info  # few programs ask
 
@@ -430,6 +467,12 @@ class Client(Submitting):
         expect_room(_DESCRIPTORS)
         context = task_context.current()
         shown = self._keys.find_pass(address, self._timeout_seconds) if context is None else context.shown
+        if context is None and self._keys.insecure:
+            _log.warning(
+                "this client uses no key and no encryption (insecure=True): every program that reaches the cluster at "
+                "%s can read and change what this client sends and gets",
+                address,
+            )
         with exhaustion_told():
             connection = Connection(
                 address,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import math
 import os
-import struct
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client import errors
-from scaler.client.core.records import Outcomes, outcome_of, result_objects
+from scaler.client.core.records import Outcomes, outcome_of, profile_of, result_objects
+from scaler.client.core.records import ProfileResult as ProfileResult
 from scaler.client.futures.fetching import NotInTime, fetched_by
 from scaler.client.futures.waiting import Audience, yielding
 from scaler.client.io.background import Background
@@ -23,33 +22,14 @@ from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, waits
 from scaler_protocol.ids import ObjectId, TaskId, shown_task
-from scaler_protocol.messages import Buffer
+from scaler_protocol.messages import Buffer, TaskError
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
-_PROFILE = struct.Struct("<QQQ")
 SMALL_BYTES = 8 * 1024
 """A result up to this is unpickled in some microseconds, unless its type makes more of it."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileResult:
-    """What running a task took. All zero for what did not run, such as a data node of a graph."""
-
-    duration_s: float = 0.0
-    cpu_time_s: float = 0.0
-    #: bytes above what the processor used before the task
-    memory_peak: int = 0
-
-    @property
-    def duration_us(self) -> float:
-        return self.duration_s * 1e6
-
-    @property
-    def peak_memory(self) -> int:
-        return self.memory_peak
 
 
 _guard = waits.Lock()
@@ -101,10 +81,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     It counts as running from the start. The IO thread only keeps the bytes of the result; they are fetched and
     unpickled by the thread that asks for the result first.
-
-    A program may hold a million of them, so each has only what every one needs. The rest of what the base class gives
-    its instances is made when a thread waits for this one, or a callback is added: most have ended before that.
     """
+
+    # A program may hold a million of them, so each has only what every one needs. The rest of what the base class gives
+    # its instances is made when a thread waits for this one, or a callback is added: most have ended before that.
 
     __slots__ = (
         "_audience", "_connection", "_decode_lock", "_exception", "_keeper", "_name", "_outcomes", "_profile",
@@ -143,6 +123,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     @property
     def task_id(self) -> TaskId:
+        """The 16 bytes that name the task in the cluster; empty if it needed no task."""
         return self._task_id
 
     # ------------------------------------------------------------ what the base class looks at
@@ -172,11 +153,16 @@ class ScalerFuture(concurrent.futures.Future[T]):
     # ------------------------------------------------------------ what the program asks
 
     def result(self, timeout: float | None = None) -> T:
-        """What the task returned, waiting for it at most `timeout` seconds.
+        """What the task returned.
 
-        Raises what the task raised, CancelledError if it was canceled, TimeoutError if it has not ended in time or its
-        value has not come in time, and the errors of `scaler.utility.exceptions` for what keeps its value from being
-        run or read. To fetch a large value, it takes up to half a second even if `timeout` is shorter.
+        Args:
+            timeout: seconds to wait. None: as long as it takes. To fetch a large value takes up to half a second even
+                if this is shorter.
+
+        Raises:
+            Exception: what the task raised, or one of `scaler.utility.exceptions` if it could not be run or read.
+            CancelledError: the task was canceled.
+            TimeoutError: it has not ended, or its value has not come, in time. It can be asked again.
         """
         end_at = math.inf if timeout is None else fetched_by(timeout)
         if self._state != _FINISHED:
@@ -192,7 +178,15 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self = None  # type: ignore[assignment]  # or the exception's traceback holds the future that holds it
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the task raised, or what keeps its value from being read."""
+        """What the task raised, or what keeps its value from being read; None if there is a value.
+
+        Args:
+            timeout: as for `result`.
+
+        Raises:
+            CancelledError: the task was canceled.
+            TimeoutError: as for `result`.
+        """
         end_at = math.inf if timeout is None else fetched_by(timeout)
         self._wait(timeout)
         try:
@@ -205,12 +199,15 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return self._exception
 
     def done(self) -> bool:
+        """The task has ended, in any way."""
         return self._state in _ENDED
 
     def running(self) -> bool:
+        """The task has not ended. Whether it has begun, `client.explain` says."""
         return self._state == _RUNNING
 
     def cancelled(self) -> bool:
+        """The task was canceled before it had a result."""
         return self._state in _ENDED and self._state != _FINISHED
 
     def cancel(self, timeout: float | None = None) -> bool:
@@ -218,7 +215,13 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
         The future is canceled at once, and a result that is on its way is dropped. Nothing is waited for, because
         cancels that follow one another leave together: else the place that one frees would go to the next task to be
-        canceled. With a timeout it waits so long for the answer of the cluster, and a result that comes first stands.
+        canceled.
+
+        Args:
+            timeout: seconds to wait for the answer of the cluster; a result that comes first stands. None: do not wait.
+
+        Raises:
+            TypeError: the timeout is no number.
         """
         if timeout is not None:
             timeout = seconds_of("timeout", timeout)
@@ -246,11 +249,18 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return any(outcomes.statuses)
         return self._state == _FINISHED and self._exception is not None
 
+    def failure(self) -> TaskError | BaseException | None:
+        """Why the task did not succeed, without waiting and without reading the result. None: no failure is known."""
+        outcomes = self._outcomes
+        if outcomes is None:
+            return self._exception
+        return errors.task_error_of(outcomes) if any(outcomes.statuses) else None
+
     def profiling_info(self) -> ProfileResult:
         """What running the task took. ValueError while it has not finished."""
         if not self.done():
             raise ValueError("the task has not finished: wait for its result before asking for its profile")
-        return _profile(self._profile) if self._profile else ProfileResult()
+        return profile_of(self._profile)
 
     def __repr__(self) -> str:
         """Which task it is, as `scaler_top` and the page name it, and how it stands. Reads and waits for nothing."""
@@ -470,11 +480,6 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
 def _status(outcomes: Outcomes) -> int:
     return outcomes.statuses[0] if outcomes.statuses else codes.STATUS_SUCCESS
-
-
-def _profile(data: bytes) -> ProfileResult:
-    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data)
-    return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
 
 
 def _tell(waiter: Any, status: int, future: ScalerFuture[Any]) -> None:

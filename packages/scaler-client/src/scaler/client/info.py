@@ -17,19 +17,21 @@ class ClusterInfo:
 
     #: of the scheduler
     address: str
+    #: of the scheduler's Scaler
     version: str
     #: each runs one task at a time
     worker_count: int
-    #: of workers
+    #: machines that have workers
     host_count: int
     #: names of capabilities, and how many workers offer each
     capabilities: dict[str, int]
     #: by state, such as queued and running
     task_counts: dict[str, int]
-    #: of all workers and their processors
+    #: bytes that all workers and their processors use
     memory_bytes: int
-    #: of the object storage
+    #: in the object storage
     object_count: int
+    #: bytes in the object storage
     object_bytes: int
 
     @property

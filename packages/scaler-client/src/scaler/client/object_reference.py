@@ -59,7 +59,8 @@ _handles: WeakValueDictionary[ObjectId, Handle] = WeakValueDictionary()
 
 
 class ObjectReference(Generic[T_co]):
-    """Pass it to `submit` in place of the object, by position or keyword; inside a container it stays a reference.
+    """An object in the storage. Pass it to `submit` in place of the object, by position or keyword; inside a container
+    it stays a reference.
 
     The object is freed when the program has dropped the reference and all its copies, and the tasks that take it have
     ended; `release` says that the program needs it no longer.
@@ -68,9 +69,11 @@ class ObjectReference(Generic[T_co]):
     __slots__ = ("_handle", "name", "object_id", "size")
 
     def __init__(self, name: bytes, size: int, object_id: ObjectId, handle: Handle | None = None) -> None:
+        #: as given to `send_object`, or after its type; only for people
         self.name = name
         #: bytes of the object when serialized
         self.size = size
+        #: names the object in the storage
         self.object_id = object_id
         if handle is None:
             handle = _handles.get(object_id) or Handle(None, None, DROPPED)

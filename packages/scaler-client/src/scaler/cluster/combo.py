@@ -30,6 +30,9 @@ from scaler_protocol.process import require_posix
 from scaler_protocol.process.ports import answers, free_ports, is_free
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from scaler.cluster.keywords import ClientOptions
     from scaler.cluster.page import PageProcess
 
 START_SECONDS = 60.0
@@ -37,16 +40,10 @@ START_SECONDS = 60.0
 
 
 class SchedulerClusterCombo:
-    """Storage, scheduler and `n_workers` workers. Without an address: on free ports of 127.0.0.1.
+    """A cluster on this machine: object storage, scheduler and workers, each a process of its own.
 
-    Every argument means what the option of the same name of `scaler_scheduler` or `scaler_cluster` means. A storage is
-    started at `storage_address` too, unless one answers there.
-
-    The cluster writes to the program's standard error, and so do its tasks: log lines, warnings and worse unless
-    `logging_level` says otherwise, and what tasks print. Standard output is the program's own, unless `logging_paths`
-    has /dev/stdout.
-
-    With `ui` the page of `scaler_ui` is served too (needs the extra `ui`): `dashboard_link` is its address.
+    The cluster ends with its `with` block, with `shutdown()`, or with the program. Its log lines and what tasks print
+    go to the program's standard error. Standard output is the program's own, unless `logging_paths` has /dev/stdout.
     """
 
     def __init__(
@@ -93,6 +90,60 @@ class SchedulerClusterCombo:
         memory_per_processor: int | str | None = None,
         tasks_per_processor: int | None = None,
     ) -> None:
+        """Start the cluster, and wait until its workers are ready, for up to 60 s.
+
+        Args:
+            n_workers: how many workers, from 0; each runs one task at a time.
+            address: of the scheduler, such as `tcp://127.0.0.1:2345`. None: free ports of 127.0.0.1.
+            object_storage_address: of the object storage; one is started there unless one answers. None: the port after
+                that of `address`.
+            monitor_address: of the monitor. None: the second port after that of `address`.
+            per_worker_capabilities: what each worker offers, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            worker_io_threads: threads of each worker that move messages, from 1.
+            scheduler_io_threads: threads of the scheduler that move messages, from 1.
+            max_number_of_tasks_waiting: if so many tasks wait, further ones fail with NoWorkerError. -1: no limit.
+            lost_processors_limit: a task fails with ProcessorDiedError when so many processes that ran it have died.
+            heartbeat_interval_seconds: how often workers report their status, above 0.
+            client_timeout_seconds: a client that is silent for so long, above 0, is lost, and its tasks end.
+            worker_timeout_seconds: a worker that is silent for so long, above 0, is lost; others run its tasks.
+            object_retention_seconds: how long workers keep functions that no task uses.
+            task_timeout_seconds: a task that runs for longer is stopped. 0: none, but by a timeout of its own.
+            death_timeout_seconds: how long workers look for a lost scheduler before they end.
+            load_balance_seconds: how often queued tasks of busy workers are moved to idle ones. 0 or less: never.
+            load_balance_trigger_times: how many looks in a row must find such tasks before they are moved, from 1.
+            garbage_collect_interval_seconds: how often a busy process collects garbage, above 0.
+            trim_memory_threshold_bytes: a process with so much memory gives back what is free after that.
+            per_worker_task_queue_size: the most tasks that a worker queues, from 1.
+            hard_processor_suspend: True stops the whole process of a task while it waits for its children.
+            protected: True refuses `client.shutdown()`.
+            allocate_policy: "even" or "capability", which mean the same.
+            event_loop: "builtin", or "uvloop" if it is installed.
+            logging_paths: files for log lines.
+            logging_level: the least level that is logged: "DEBUG", "INFO", "WARNING", "ERROR" or "CRITICAL".
+            logging_config_file: a file for `logging.config.fileConfig`, in place of the two above.
+            per_worker_queue_size: earlier name of `per_worker_task_queue_size`, and counts more.
+            storage_address: earlier name of `object_storage_address`, and counts less.
+            scaler_policy: `allocate_policy` as a text of earlier versions, such as "allocate=even_load; scaling=no".
+            key_file: the cluster's key. None: a new one, or the key of an object storage that answers.
+            insecure: True for neither key nor encryption: any program on this machine can then run code in the cluster.
+            memory_limit: bytes of objects that the storage takes. None: no limit.
+            spill_directory: from 80 % of `memory_limit` on, the storage moves objects into files there.
+            disk_limit: bytes that objects may take in that directory, or in `data_directory`. None: no limit.
+            present_seconds: if the scheduler is lost, workers keep their tasks for so long.
+            ui: True serves the page of `scaler_ui` too (needs the extra `ui`): see `dashboard_link`.
+            data_directory: keeps objects there for a storage that is started again with it.
+            gpus: devices to share out among the workers: "auto", or ids such as "0,1". None: no devices.
+            memory_per_processor: bytes; a task whose process reaches them fails with MemoryLimitError. None: no limit.
+            tasks_per_processor: replace a process after so many tasks, from 1. None: never.
+
+        Raises:
+            ImportError: the parts of a cluster are not installed: `pip install 'scaler-client[cluster]'`.
+            ValueError: an argument is out of its range.
+            TypeError: `n_workers` is no whole number.
+            KeyFileError: the key cannot be used.
+            ClusterStartError: of `scaler.cluster.process`: a part did not start; the text has its last lines.
+            NotImplementedError: this is Windows, where no cluster can run.
+        """
         self._children: list[CommandProcess] = []
         self._warm: CommandProcess | None = None
         self._lock = waits.Lock()
@@ -198,8 +249,15 @@ class SchedulerClusterCombo:
         """The address of the page, with the token that opens it; None without `ui=True`."""
         return None if self._page is None else self._page.link
 
-    def client(self, **options: Any) -> Client:
-        """A client of this cluster, with these options of `Client`."""
+    def client(self, **options: Unpack[ClientOptions]) -> Client:
+        """A client of this cluster.
+
+        Args:
+            **options: of `Client`.
+
+        Raises:
+            Exception: as `Client` does.
+        """
         return Client(self, **options)
 
     def shutdown(self) -> None:

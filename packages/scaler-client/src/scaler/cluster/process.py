@@ -81,7 +81,16 @@ class CommandProcess:
         self._reader: threading.Thread | None = None
 
     def start(self, descriptors: Sequence[int] = ()) -> None:
-        """It inherits these descriptors."""
+        """Start the process.
+
+        Args:
+            descriptors: open files that the process inherits.
+
+        Raises:
+            RuntimeError: it was started before.
+            ImportError: its command is not installed.
+            NotImplementedError: this is Windows, where no cluster can run.
+        """
         if self._process is not None:
             raise RuntimeError(f"the {self.name} was started before: make another")
         require_posix(f"the {self.name}")
@@ -120,6 +129,7 @@ class CommandProcess:
 
     @property
     def pid(self) -> int | None:
+        """Of the process; None before `start`."""
         return None if self._process is None else self._process.pid
 
     @property
@@ -128,9 +138,15 @@ class CommandProcess:
         return None if self._process is None else self._process.poll()
 
     def is_alive(self) -> bool:
+        """The process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def join(self, timeout: float | None = None) -> None:
+        """Wait until the process has ended.
+
+        Args:
+            timeout: seconds. None: as long as it takes.
+        """
         if self._process is None:
             return
         try:
@@ -140,11 +156,12 @@ class CommandProcess:
         self._join_reader()
 
     def terminate(self) -> None:
-        """Ask it to end in order."""
+        """End the process in order, without waiting for its end."""
         if self._process is not None and self.is_alive():
             self._process.terminate()
 
     def kill(self) -> None:
+        """End the process at once."""
         if self._process is not None and self.is_alive():
             self._process.kill()
 

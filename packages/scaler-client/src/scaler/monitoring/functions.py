@@ -17,19 +17,19 @@ BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 class FunctionFigures:
     """Counts and times of all functions of one name: a program that makes a function in a loop has many."""
 
-    name: str
-    submitted_count: int = 0
+    name: str  #: of the function, or `(others)`
+    submitted_count: int = 0  #: all of its tasks
     dispatched_count: int = 0  #: with workers, begun or not
-    success_count: int = 0
-    failed_count: int = 0
-    canceled_count: int = 0
-    worker_lost_count: int = 0
-    refused_count: int = 0
-    queued_seconds: float = 0.0  #: of all tasks together
-    dispatched_seconds: float = 0.0
-    run_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    runs: dict[int, int] = field(default_factory=dict)  #: by bucket
+    success_count: int = 0  #: ended with a value
+    failed_count: int = 0  #: ended with an exception
+    canceled_count: int = 0  #: canceled by their client
+    worker_lost_count: int = 0  #: ended because their workers were lost
+    refused_count: int = 0  #: not taken by the scheduler
+    queued_seconds: float = 0.0  #: with no worker, of all tasks together
+    dispatched_seconds: float = 0.0  #: with a worker, of all tasks together
+    run_seconds: float = 0.0  #: by the clock, of all runs together
+    cpu_seconds: float = 0.0  #: of processor time, of all runs together
+    runs: dict[int, int] = field(default_factory=dict)  #: how many, by bucket of their time
 
     @property
     def ended_count(self) -> int:
@@ -63,14 +63,22 @@ class FunctionFigures:
         return self.queued_seconds / self.submitted_count if self.submitted_count else 0.0
 
     def quantile(self, share: float) -> float | None:
-        """Seconds that this share of the runs, from 0 to 1, took at most; None if there are no runs. Exact to the width
-        of a bucket, which is a half of the value at most."""
+        """Seconds that a share of the runs took at most; None if there are no runs. Exact to the width of a bucket,
+        which is a half of the value at most.
+
+        Args:
+            share: from 0 to 1; 0.5 is the median.
+        """
         return quantile(self.runs, share)
 
 
 def functions_of(status: ClusterStatus) -> list[FunctionFigures]:
     """The functions of a status; those with unfinished tasks come first. Those that the scheduler counts together, as
-    `(others)`, are the last."""
+    `(others)`, are the last.
+
+    Args:
+        status: of a `ClusterState`.
+    """
     found: dict[str, FunctionFigures] = {}
     for entry in status.functions:
         name = name_of(entry)

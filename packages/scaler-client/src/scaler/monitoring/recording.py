@@ -73,6 +73,14 @@ class Recorder:
     """Writes messages to a file as they arrive. A file that was cut off can be read up to the cut."""
 
     def __init__(self, path: str | Path) -> None:
+        """Begin the file. An earlier one of this name is replaced.
+
+        Args:
+            path: if it ends in `.gz`, the file is compressed.
+
+        Raises:
+            RecordingError: the file cannot be opened.
+        """
         self._path = path
         self._file = _open(path, "wb")
         self._begun_at = time.monotonic()
@@ -80,7 +88,12 @@ class Recorder:
         self._append(FIRST_LINE + _BEGUN.pack(time.time()))
 
     def write(self, topic: str, message: Message) -> None:
-        """Append one message. It raises nothing if the disk is full: `trouble` and `close` tell of that."""
+        """Append one message. If the disk is full, `trouble` says so, and `close` raises.
+
+        Args:
+            topic: the message's, such as "status".
+            message: as it was published.
+        """
         microseconds = int((time.monotonic() - self._begun_at) * 1e6)
         name, (envelope,) = topic.encode(), encode(message)
         self._append(_HEAD.pack(microseconds, len(name), len(envelope)) + name + envelope)
@@ -108,8 +121,8 @@ class Record(NamedTuple):
     """One message of a recording."""
 
     seconds: float  #: since the beginning
-    topic: str
-    message: Message
+    topic: str  #: such as "status"
+    message: Message  #: as it was published
 
 
 class _DamagedError(Exception):
@@ -117,9 +130,17 @@ class _DamagedError(Exception):
 
 
 class Recording:
-    """The records of a file, read once, one at a time. Raises RecordingError if the file is no recording."""
+    """The records of a file, read once, one at a time."""
 
     def __init__(self, path: str | Path) -> None:
+        """Open the file.
+
+        Args:
+            path: of a recording.
+
+        Raises:
+            RecordingError: the file cannot be opened, or is no recording.
+        """
         self._path = path
         self._file = _open(path, "rb")
         self.trouble = ""  #: after the last record: why there are no more, unless all were read
@@ -137,7 +158,11 @@ class Recording:
         return self.after(0.0)
 
     def after(self, start: float) -> Iterator[Record]:
-        """The records from `start` on, in seconds since the beginning. Earlier ones are not decoded."""
+        """The later records. Earlier ones are not decoded.
+
+        Args:
+            start: seconds since the beginning.
+        """
         seconds = 0.0
         with self._file:
             try:
@@ -202,18 +227,27 @@ class Moment(NamedTuple):
     seconds: float  #: since the beginning of the recording
     wall_at: float  #: the same, as seconds of the epoch
     duration: float | None  #: of the recording in seconds; None: not known yet
-    speed: float
-    is_paused: bool
+    speed: float  #: seconds of the recording in each second
+    is_paused: bool  #: by `pause`, or because it is over
 
 
 class Playback:
-    """A recording, with the methods of a Subscription. `speed` 0: as fast as it is asked for.
+    """A recording, with the methods of a Subscription.
 
     Any thread may call `jump`, `pause` and `play`. After a jump, `poll` returns the messages of the 900 s before that
     moment at once, between `on_jump(False)` and `on_jump(True)`.
     """
 
     def __init__(self, path: str | Path, speed: float = 1.0) -> None:
+        """Open the file, and begin to play it.
+
+        Args:
+            path: of a recording.
+            speed: seconds of the recording in each second. 0: as fast as `poll` is called.
+
+        Raises:
+            RecordingError: the file cannot be opened, or is no recording.
+        """
         self._path = path
         self._recording = Recording(path)
         self._records = iter(self._recording)
@@ -232,7 +266,11 @@ class Playback:
         self.state = ClusterState(str(path))
 
     def poll(self, seconds: float) -> list[Heard]:
-        """The messages that are due. Waits for `seconds` at most until there is one."""
+        """The messages that are due.
+
+        Args:
+            seconds: how long to wait for a first message.
+        """
         end_at = time.monotonic() + seconds
         with self._changed:
             target, self._target = self._target, None
@@ -303,7 +341,11 @@ class Playback:
             self._duration = Recording(self._path).duration()
 
     def jump(self, seconds: float) -> None:
-        """Go on at this second of the recording."""
+        """Go on elsewhere in the recording.
+
+        Args:
+            seconds: since its beginning.
+        """
         with self._changed:
             self._target = max(0.0, seconds if self._duration is None else min(seconds, self._duration))
             self._anchor = self._target, time.monotonic()
@@ -314,7 +356,11 @@ class Playback:
         self._go_on(is_paused=True, speed=self._speed)
 
     def play(self, speed: float) -> None:
-        """Go on, with `speed` seconds of the recording in each second. `speed` is above zero."""
+        """Go on.
+
+        Args:
+            speed: seconds of the recording in each second, above 0.
+        """
         self._go_on(is_paused=False, speed=speed)
 
     def _go_on(self, *, is_paused: bool, speed: float) -> None:
@@ -350,7 +396,12 @@ class Playback:
                 self._anchor = seconds, time.monotonic()
 
     def ask(self, message: Message) -> None:
-        """No scheduler is there to answer."""
+        """Do nothing: no scheduler is there to answer.
+
+        Args:
+            message: any.
+        """
 
     def close(self) -> None:
+        """Close the file."""
         self._recording.close()

@@ -23,7 +23,7 @@ class Heard:
     """One message of the stream, as it came."""
 
     topic: str  #: "status", "tasks"; "snapshot" for the answer to a request of ours
-    message: Message
+    message: Message  #: as published, or the answer
     at: float  #: by the watcher's monotonic clock
     #: seconds of the epoch; when it was recorded, if it is played back
     wall_at: float = field(default_factory=time.time)
@@ -34,7 +34,7 @@ class ClusterState:
     """The last status of a cluster, and whether it is still true. A new value is made for each change."""
 
     address: str  #: as it was asked for
-    condition: Condition = Condition.CONNECTING
+    condition: Condition = Condition.CONNECTING  #: how the watcher stands with the scheduler
     text: str = ""  #: for people: what is wrong and what to do; empty while LIVE
     status: ClusterStatus | None = None  #: the last one, also while SILENT
     heard_at: float = 0.0  #: when that was, by the watcher's monotonic clock

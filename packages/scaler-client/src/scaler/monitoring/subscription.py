@@ -53,6 +53,8 @@ OVERDUE_INTERVALS = 3.0
 OVERDUE_SECONDS = 3.0
 #: A scheduler publishes no more to a watcher that has not acknowledged the last publications. (MON-21)
 ACKNOWLEDGE_SECONDS = 0.25
+HISTORY_SECONDS = 10.0
+"""So often at most the history is asked for again: a watcher that misses samples all the time reads slowly as it is."""
 REDIAL_SECONDS = 0.25
 REFUSED_SECONDS = 5.0
 _FINAL = frozenset((codes.BAD_ROLE, codes.VERSION_MISMATCH, codes.UNAUTHORIZED))
@@ -74,8 +76,18 @@ class Subscription:
         recorder: Recorder | None = None,
         keys: KeyOptions = KeyOptions(),  # noqa: B008 (frozen)
     ) -> None:
-        """Without topics only questions are answered. Raises MonitorError for an address that cannot be, and
-        KeyFileError for a key file that cannot be used."""
+        """Begin the session; `first` waits until it is there.
+
+        Args:
+            address: of the scheduler or of its monitor, or several with commas.
+            topics: of "status", "tasks", "graphs", "logs", "stacks". Without any, only questions are answered.
+            recorder: writes every publication to a file.
+            keys: how to find the cluster's key or a ticket.
+
+        Raises:
+            MonitorError: there can be no such address.
+            KeyFileError: the key file cannot be used.
+        """
         self._given = watchable(address)
         self._keys = keys
         self._topics = tuple(topics)
@@ -87,6 +99,10 @@ class Subscription:
         #: when the scheduler was last heard, while it is overdue; empty: it is live, or has said goodbye
         self._silent_since = ""
         self._sequence = 0
+        #: of the last TaskSamples in this session
+        self._samples: TaskSamples | None = None
+        self._misses_samples = False
+        self._history_at = 0.0
         self._request_id = 0
         #: why the session was refused or has ended; empty while there is nothing to tell the user
         self._refusal = ""
@@ -112,7 +128,14 @@ class Subscription:
     # ------------------------------------------------------------ for the watcher
 
     def first(self, timeout_seconds: float = 5.0) -> ClusterState:
-        """The first state with a status in it. Raises MonitorError when nothing answers for so long."""
+        """The first state with a status in it.
+
+        Args:
+            timeout_seconds: how long to wait for it.
+
+        Raises:
+            MonitorError: nothing answered in time, or the scheduler refuses this monitor.
+        """
         end_at = time.monotonic() + timeout_seconds
         while self.state.status is None:
             left = end_at - time.monotonic()
@@ -122,7 +145,11 @@ class Subscription:
         return self.state
 
     def poll(self, seconds: float) -> list[Heard]:
-        """The messages that have arrived. Waits for `seconds` at most until there is one; always updates `state`."""
+        """The messages that have arrived. It always updates `state`.
+
+        Args:
+            seconds: how long to wait for a first message.
+        """
         end_at = time.monotonic() + seconds
         while True:
             now = time.monotonic()
@@ -134,8 +161,11 @@ class Subscription:
             self._wait(min(end_at, now + _TURN_SECONDS) - now)
 
     def ask(self, message: Message) -> None:
-        """Send a question to the scheduler, such as Explain, as soon as there is a session; its answer has the topic
-        `snapshot`. A Watch has no answer: its topics replace the earlier ones, also in later sessions."""
+        """Send a question to the scheduler as soon as there is a session. The answer has the topic `snapshot`.
+
+        Args:
+            message: such as Explain. A Watch has no answer: its topics replace the earlier ones, from now on.
+        """
         if isinstance(message, Watch):
             self._topics = message.topics
         self._requests.append(message)
@@ -151,7 +181,11 @@ class Subscription:
         return self._refusal or ("" if self._session is None else self._session.endpoint.waits_because)
 
     def nothing_answers(self, seconds: float) -> str:
-        """The sentence for a user after `seconds` without any answer."""
+        """The sentence for a user to whom nothing has answered.
+
+        Args:
+            seconds: how long it was waited for.
+        """
         return (
             f"nothing has answered at {self.state.address} for {seconds:.0f} s: is the scheduler running, and is this "
             "its address or its monitor address, as it logs them when it starts?"
@@ -201,6 +235,7 @@ class Subscription:
     def _opened(self, session: Conversation, welcome: Welcome) -> None:
         self._refusal = why_no_scheduler(welcome, self.state.address)
         self._is_final = False
+        self._samples, self._misses_samples = None, False
         if not self._refusal:
             session.send(Watch(self._topics, wants_history="tasks" in self._topics))  # the first: _WATCH_SEQ
             self._ask_snapshot()
@@ -219,6 +254,8 @@ class Subscription:
 
     def _take(self, heard: Heard) -> None:
         status = heard.message
+        if isinstance(status, TaskSamples):
+            self._take_samples(status, heard.at)
         if not isinstance(status, ClusterStatus):
             return
         before = self.state.status
@@ -245,6 +282,16 @@ class Subscription:
             missed_count=self.state.missed_count + missed,
             restart_count=self.state.restart_count + is_other,
         )
+
+    def _take_samples(self, samples: TaskSamples, now: float) -> None:
+        """Failures in publications that this watcher has not got are in the history. (MON-20, MON-34)"""
+        before, self._samples = self._samples, samples
+        is_next = before is None or before.server_id != samples.server_id or samples.sequence <= before.sequence + 1
+        self._misses_samples |= not is_next and not samples.is_history
+        if self._misses_samples and now >= self._history_at:
+            self._misses_samples = False
+            self._history_at = now + HISTORY_SECONDS
+            self._requests.append(Watch(self._topics, wants_history=True))
 
     def _judge(self, now: float) -> None:
         state = self.state

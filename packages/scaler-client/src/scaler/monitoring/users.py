@@ -11,17 +11,20 @@ from scaler_protocol.messages import ClusterStatus
 class UserFigures:
     """What one user of a cluster with keys has connected, and has not finished or released."""
 
-    name: str
-    client_count: int = 0
-    worker_count: int = 0
-    #: unfinished tasks of its clients, and what these own in the storage
-    task_count: int = 0
-    object_count: int = 0
-    object_bytes: int = 0
+    name: str  #: as in its ticket
+    client_count: int = 0  #: connected now
+    worker_count: int = 0  #: connected now
+    task_count: int = 0  #: unfinished, of its clients
+    object_count: int = 0  #: what its clients own in the storage
+    object_bytes: int = 0  #: of these objects
 
 
 def users_of(status: ClusterStatus) -> list[UserFigures]:
-    """The users of a status; the one with the most unfinished tasks comes first. Empty if the cluster has no keys."""
+    """The users of a status; the one with the most unfinished tasks comes first. Empty if the cluster has no keys.
+
+    Args:
+        status: of a `ClusterState`.
+    """
     found: dict[str, UserFigures] = {}
     for client in status.clients:
         if client.user:

@@ -25,13 +25,16 @@ class Source(Protocol):
 
 
 class Watcher:
-    """Polls a Subscription or a Playback in a thread of its own.
-
-    The thread calls `make()` once, for the source, and `on_heard(state, heard)` with the messages that arrive.
-    `on_heard` must return soon. It is also called, without messages, when the condition or its text has changed.
-    """
+    """Polls a Subscription or a Playback in a thread of its own."""
 
     def __init__(self, make: Callable[[], Source], on_heard: Callable[[ClusterState, list[Heard]], None]) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            make: called once in the thread: returns the source.
+            on_heard: called there as `on_heard(state, messages)` with those that arrive, and without any when the
+                condition or its text has changed. It must return soon.
+        """
         self._make = make
         self._on_heard = on_heard
         self._is_stopping = threading.Event()
@@ -44,7 +47,11 @@ class Watcher:
         self._thread.start()
 
     def ask(self, message: Message) -> None:
-        """Hand a question to the source, as `Subscription.ask`. Any thread may call this."""
+        """Hand a question to the source. Any thread may call this.
+
+        Args:
+            message: as of `Subscription.ask`.
+        """
         with self._lock:
             self._questions.append(message)
 

@@ -6,7 +6,11 @@ from typing import Any
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext scaler` in a notebook: see `scaler.notebook`."""
+    """What `%load_ext scaler` calls in a notebook. It adds the magics `%scaler` and `%%scaler`.
+
+    Args:
+        shell: of IPython, which passes it.
+    """
     from scaler.notebook import ScalerMagics
 
     shell.register_magics(ScalerMagics)

@@ -45,6 +45,11 @@ def worker_state(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     value is dropped: when the processor ends in order, within 1.5 s, or when more than 64 other values were asked for
     since. It does not run when a processor is killed, such as after a task that did not stop.
 
+    Args:
+        factory: makes the value.
+        *args: its arguments.
+        **kwargs: the same by name.
+
     Raises:
         TypeError: an argument, or what `factory` encloses, is not hashable.
     """

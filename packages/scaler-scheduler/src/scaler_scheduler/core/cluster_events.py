@@ -45,9 +45,11 @@ class ClusterEvents:
         event = ClusterEvent(self.count, 0.0, kind, subject[:SUBJECT_CHARACTERS], line, task_count)
         self._events.append((self._now(), event))
 
-    def note_lost(self, worker: str, text: str, task_count: int) -> None:
-        self.note(WORKER_LOST, worker, text, task_count)
+    def note_gone(self, worker: str, text: str, task_count: int, *, is_orderly: bool) -> None:
+        self.note(WORKER_LEFT if is_orderly else WORKER_LOST, worker, text, task_count)
         self._lost_at.pop(worker, None)
+        if is_orderly:
+            return
         self._lost_at[worker] = self._now()
         if len(self._lost_at) > EVENTS_KEPT:
             del self._lost_at[next(iter(self._lost_at))]

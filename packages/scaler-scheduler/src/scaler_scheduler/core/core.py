@@ -367,10 +367,7 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
-            if event.is_orderly:
-                self.tables.events.note(cluster_events.WORKER_LEFT, worker.name, event.text, len(worker.held))
-            else:
-                self.tables.events.note_lost(worker.name, event.text, len(worker.held))
+            self.tables.events.note_gone(worker.name, event.text, len(worker.held), is_orderly=event.is_orderly)
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):

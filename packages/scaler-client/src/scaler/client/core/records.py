@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import partial
@@ -13,6 +14,38 @@ from scaler_protocol import codes, columns
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, KeptResults, Results, Submit, TaskError, TaskHeader
 from scaler_protocol.records import dataclass
+
+_PROFILE = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """What running a task took. All zero for what did not run, such as a data node of a graph."""
+
+    #: seconds by the clock
+    duration_s: float = 0.0
+    #: seconds of processor time
+    cpu_time_s: float = 0.0
+    #: bytes above what the processor used before the task
+    memory_peak: int = 0
+
+    @property
+    def duration_us(self) -> float:
+        """`duration_s` in microseconds."""
+        return self.duration_s * 1e6
+
+    @property
+    def peak_memory(self) -> int:
+        """The same as `memory_peak`."""
+        return self.memory_peak
+
+
+def profile_of(data: bytes) -> ProfileResult:
+    """As a Results message has it; empty: nothing was measured."""
+    if not data:
+        return ProfileResult()
+    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data)
+    return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
 
 
 class Outcomes(NamedTuple):

@@ -16,12 +16,19 @@ F = TypeVar("F", bound=concurrent.futures.Future[Any])
 
 
 def progress(futures: Iterable[F], description: str = "tasks", *, file: IO[str] | None = None) -> list[F]:
-    """Show a bar until all of these have ended; it tells of failed and canceled ones too. Returns them in their order::
+    """Show a bar until all futures have ended, with the number of failed and canceled ones. Returns them in order::
 
         values = [future.result() for future in scaler.progress(futures)]
 
-    Raises nothing of theirs, and Ctrl-C leaves them alone. `file` is where a terminal's bar goes, stderr by default.
-    Needs tqdm: `pip install 'scaler-client[progress]'`.
+    It does not raise the tasks' exceptions, and Ctrl-C leaves the tasks running.
+
+    Args:
+        futures: of any client.
+        description: a text in front of the bar.
+        file: where a terminal's bar goes. None: standard error.
+
+    Raises:
+        ModuleNotFoundError: tqdm is not installed: `pip install 'scaler-client[progress]'`.
     """
     listed = list(futures)
     counts = {"failed": 0, "canceled": 0}

@@ -1,4 +1,12 @@
-"""What a program may ask for besides the call itself. Judged here, in the caller's line."""
+"""What a program may ask for besides the call itself. Judged here, in the caller's line.
+
+Theory of the types. A function's own signature checks the call (`ParamSpec`). Where a future or a reference stands for
+an argument, the next overloads take it apart: up to four positions each take the value, or what will bring it. What is
+by keyword is then not checked, because the type system has no words for it; the call is, when it is submitted.
+
+A map over one or two iterables tells a generic function or a lambda the type of its items. No type of items is refused,
+because the last overload takes any: the call is checked when it is submitted.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +14,47 @@ import math
 import numbers
 import time
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import LAST_ATTEMPT
 from scaler_protocol.messages import Capability
+
+if TYPE_CHECKING:
+    from typing import Protocol, TypeAlias, TypedDict, TypeVar
+
+    from scaler.client.object_reference import ObjectReference
+
+    A = TypeVar("A")
+    T_co = TypeVar("T_co", covariant=True)
+
+    class Pending(Protocol[T_co]):
+        """What a future is to the type of a call: its value comes later."""
+
+        def result(self, timeout: float | None = None) -> T_co: ...
+
+        def cancelled(self) -> bool: ...
+
+    Argument: TypeAlias = A | Pending[A] | ObjectReference[A]
+
+    class GetOptions(TypedDict, total=False):
+        capabilities: dict[str, int] | None
+        priority: int
+        retries: int
+        timeout: float | None
+        reserialize: bool
+        lost_processors_limit: int | None
+
+    class MapOptions(GetOptions, total=False):
+        chunksize: int
+        progress: bool | str
+        buffersize: int | None
+
+    class StarmapOptions(GetOptions, total=False):
+        progress: bool | str
+
+    class ImapOptions(GetOptions, total=False):
+        ordered: bool
+        window: int | None
 
 
 class CallOptions(NamedTuple):

@@ -121,3 +121,19 @@ def _misfit(function: Any, count: int, keywords: Mapping[str, Any]) -> TypeError
     except ValueError:  # a method without a place for its object, or a partial that does not fit by itself
         pass
     return TypeError(f"{name} cannot be called with {count} positional arguments and the keywords {list(keywords)}")
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether it has a parameter of this name."""
+    try:
+        return _declares(function, name)
+    except TypeError:  # not hashable
+        return _declares.__wrapped__(function, name)
+
+
+@functools.lru_cache(maxsize=256)
+def _declares(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # builtins without a signature
+        return False

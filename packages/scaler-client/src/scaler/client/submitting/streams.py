@@ -190,11 +190,12 @@ class ScalerStream(InALoop[T]):
 
     @property
     def task_id(self) -> TaskId:
+        """The 16 bytes that name the generator's task in the cluster."""
         return self._open.task_id
 
     @property
     def future(self) -> ScalerFuture[Any]:
-        """Of the task that runs the generator: its result is what the generator returns."""
+        """The future of the task that runs the generator: its result is what the generator returns."""
         return self._future
 
     # ------------------------------------------------------------ values
@@ -277,7 +278,8 @@ class ScalerStream(InALoop[T]):
         taking.count = self._count + 1
         while taking.owes_credit and not stream.has_ended:
             credit = stream_object_id(stream.id, CREDIT, taking.credits + 1)
-            stream.connection.storage.put_as(stream.owner, credit, [b""])
+            if not stream.connection.storage.put_as(stream.owner, credit, [b""]):
+                break  # the session that ran the generator is over: the task ends, and says so behind its values
             taking.credits += 1
         if not taking.count % self._step or self._is_large:
             stream.release_taken()

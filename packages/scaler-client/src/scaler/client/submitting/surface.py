@@ -1,45 +1,35 @@
-"""What a program asks of a client: to run calls, maps and graphs, and to store objects.
-
-Theory of the types. A function's own signature checks the call (`ParamSpec`). Where a future or a reference stands for
-an argument, the next overloads take it apart: up to four positions each take the value, or what will bring it. What is
-by keyword is then not checked, because the type system has no words for it; the call is, when it is submitted.
-
-A map over one or two iterables tells a generic function or a lambda the type of its items. No type of items is refused,
-because the last overload takes any: the call is checked when it is submitted.
-"""
+"""What a program asks of a client: to run calls, maps and graphs, and to store objects. The theory of the types is in
+`scaler.client.submitting.options`."""
 
 from __future__ import annotations
 
 import concurrent.futures
-import inspect
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.explaining import Asking
 from scaler.client.futures.progress import of_map
 from scaler.client.graph.run import GraphRun
 from scaler.client.object_reference import ObjectReference
-from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
-from scaler.client.submitting.signatures import check_call
-from scaler_protocol.messages import NO_TASK
+from scaler.client.submitting.signatures import check_call, takes
 
 if TYPE_CHECKING:
-    from typing import Concatenate, TypeAlias, TypedDict
+    from typing import Concatenate
 
     from typing_extensions import Unpack
 
-    from scaler.client.futures.stacks import TaskStack
+    from scaler.client.submitting.calls import Calls
     from scaler.client.submitting.named import NamedCalls
+    from scaler.client.submitting.options import Argument, GetOptions, ImapOptions, MapOptions, StarmapOptions
     from scaler.client.submitting.streaming import Results
     from scaler.client.submitting.streams import ScalerStream
-    from scaler_protocol.ids import TaskId
 
 P = ParamSpec("P")
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound="concurrent.futures.Future[Any]")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -47,47 +37,14 @@ C = TypeVar("C")
 D = TypeVar("D")
 
 
-class Pending(Protocol[T_co]):
-    """What a future is to the type of a call: its value comes later."""
-
-    def result(self, timeout: float | None = None) -> T_co: ...
-
-    def cancelled(self) -> bool: ...
-
-
-if TYPE_CHECKING:
-    Argument: TypeAlias = A | Pending[A] | ObjectReference[A]
-
-    class GetOptions(TypedDict, total=False):
-        capabilities: dict[str, int] | None
-        priority: int
-        retries: int
-        timeout: float | None
-        reserialize: bool
-        lost_processors_limit: int | None
-
-    class MapOptions(GetOptions, total=False):
-        chunksize: int
-        progress: bool | str
-        buffersize: int | None
-
-    class StarmapOptions(GetOptions, total=False):
-        progress: bool | str
-
-    class ImapOptions(GetOptions, total=False):
-        ordered: bool
-        window: int | None
-
-
-class Submitting(concurrent.futures.Executor):
+class Submitting(Asking, concurrent.futures.Executor):
     """The calls of a client. Its life is in `scaler.client.client`."""
 
-    _serializer: Any
     _named: NamedCalls | None
 
-    def _ready(self) -> Calls:
-        """Connected, or ClientQuitException."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _ready(self) -> Calls: ...
 
     @overload
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]: ...
@@ -124,11 +81,20 @@ class Submitting(concurrent.futures.Executor):
         **kwargs: Any,
     ) -> ScalerFuture[T]: ...
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
-        """Run `fn(*args, **kwargs)` in the cluster.
+        """Run `fn(*args, **kwargs)` in the cluster, and return its future at once.
 
-        `profiling=` is taken off, unless the function has such a parameter: every task is measured.
+        Args:
+            fn: any callable that can be pickled; functions and lambdas of your main program can.
+            *args: its arguments. A future or an `ObjectReference` stands for its value.
+            **kwargs: the same by name. `profiling` is taken off, unless `fn` has such a parameter: it has no effect.
+
+        Raises:
+            TypeError: `fn` cannot be called like this, is async, or it or an argument cannot be pickled.
+            ClientQuitException: the client is disconnected.
+            ObjectStorageException: a large argument cannot be stored.
+            MissingObjects: a reference was released, or is another client's.
         """
-        if "profiling" in kwargs and not _takes(fn, "profiling"):
+        if "profiling" in kwargs and not takes(fn, "profiling"):
             del kwargs["profiling"]
         return self._submit(fn, args, kwargs, NO_OPTIONS)
 
@@ -144,11 +110,24 @@ class Submitting(concurrent.futures.Executor):
         reserialize: bool = False,
         lost_processors_limit: int | None = None,
     ) -> ScalerFuture[T]:
-        """As `submit`, saying where and how the task shall run. `timeout` bounds its running time, in seconds.
+        """As `submit`, with options for this task.
 
-        A task whose process dies runs again until `lost_processors_limit` processes have died, 1 for never; by default
-        the scheduler's `--lost-processors-limit`, which is 3.
-        `reserialize` does not trust that the function is what it was when it was last submitted.
+        Args:
+            fn: as for `submit`.
+            args: the arguments, as a tuple.
+            kwargs: the arguments by name, as a dict.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a task is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for which the task may run, 0 or more; it fails with TaskTimeoutError then. None: no limit.
+            reserialize: True if the function has changed since it was last submitted.
+            lost_processors_limit: the task fails with ProcessorDiedError when so many processes that ran it have died,
+                from 1 (at the first). None: the scheduler's `--lost-processors-limit`, 3 by default.
+
+        Raises:
+            TypeError: as for `submit`, and for an option of another type.
+            ValueError: an option is out of its range.
+            ClientQuitException, ObjectStorageException, MissingObjects: as for `submit`.
         """
         options = options_of(capabilities, priority, retries, timeout, lost_processors_limit)
         try:
@@ -170,10 +149,22 @@ class Submitting(concurrent.futures.Executor):
         timeout: float | None = None,
         lost_processors_limit: int | None = None,
     ) -> ScalerFuture[bytes]:
-        """Run a function that workers know by its name, in whatever language they are. Its arguments are bytes, and so
-        is its result. Python's workers are told which functions these are by `scaler_cluster --functions`.
+        """Run a function that workers know by its name, in whatever language they are. Its arguments and its result are
+        bytes. Python's workers get such functions by `scaler_cluster --functions`.
 
-        Ask for a capability that only workers with this function offer, where there are others.
+        Args:
+            name: the name of the function.
+            *args: its arguments, as bytes.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. Name one that only
+                workers with this function offer, if there are others.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a task is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for which the task may run. None: no limit.
+            lost_processors_limit: from 1: as for `submit_verbose`.
+
+        Raises:
+            TypeError: an argument is not bytes, or an option has another type.
+            ValueError: an option is out of its range.
         """
         calls = self._ready()
         if self._named is None or self._named.calls is not calls:
@@ -231,10 +222,26 @@ class Submitting(concurrent.futures.Executor):
     ) -> list[T]:
         """The results of `fn` over the iterables, in order, when all are there.
 
-        The first task that fails raises its exception here, and the others are canceled. Iterables are read as the
-        tasks get done. `timeout` bounds the whole. `chunksize` and `buffersize` are accepted because other
-        executors have them, and have no effect.
-        `progress` shows a bar, with this text if it is one (needs tqdm: the extra `progress`).
+        Iterables are read while tasks end. The first task that fails raises its exception; the others are canceled.
+
+        Args:
+            fn: as for `submit`.
+            *iterables: one for each parameter of `fn`; the shortest decides.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a task is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for the whole map. None: no limit.
+            chunksize: accepted as by other executors, without effect.
+            reserialize: True if the function has changed since it was last submitted.
+            progress: True, or a text to put in front, shows a bar (needs the extra `progress`).
+            buffersize: accepted as by other executors, without effect.
+            lost_processors_limit: from 1: as for `submit_verbose`.
+
+        Raises:
+            Exception: of the first task that failed, or one of `submit`.
+            TimeoutError: not all results were there in time; the tasks are canceled.
+            CancelledError: `clear` or `disconnect` was called in another thread.
+            ValueError: an option is out of its range.
         """
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
@@ -265,7 +272,22 @@ class Submitting(concurrent.futures.Executor):
         progress: bool | str = False,
         lost_processors_limit: int | None = None,
     ) -> list[T]:
-        """As `map`, over tuples of arguments."""
+        """As `map`, over tuples of arguments.
+
+        Args:
+            fn: as for `submit`.
+            iterable: a tuple of arguments for each call.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a task is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for the whole map. None: no limit.
+            reserialize: True if the function has changed since it was last submitted.
+            progress: True, or a text to put in front, shows a bar (needs the extra `progress`).
+            lost_processors_limit: from 1: as for `submit_verbose`.
+
+        Raises:
+            Exception: as for `map`.
+        """
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
@@ -298,14 +320,28 @@ class Submitting(concurrent.futures.Executor):
         reserialize: bool = False,
         lost_processors_limit: int | None = None,
     ) -> Results[T]:
-        """As `map`, result by result: in the order of the items, or with `ordered=False` as they come.
+        """As `map`, result by result.
 
-        The iterables may be without end. No more than `window` items (1,024 by default) are read whose results have not
-        been taken: what takes the results slowly slows the reading. The items are read in the thread that takes them.
-        A task that fails raises its exception in the place of its result, and the others are canceled; so are they by
-        `close()`, by an interrupt, and when the returned iterator is dropped. `timeout` bounds the whole, in seconds.
+        The iterables may be endless. They are read in the thread that takes the results. A task that fails raises its
+        exception in place of its result, and the others are canceled; so are they by `close()`, by an interrupt, and
+        when the returned iterator is dropped.
 
-        Raises TypeError for a call that cannot fit, ValueError for a window below 1, TimeoutError.
+        Args:
+            fn: as for `submit`.
+            *iterables: one for each parameter of `fn`; the shortest decides.
+            ordered: results in the order of the items; False: in the order in which tasks end.
+            window: how many items are read whose results have not been taken, from 1. None: 1,024.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a task is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for all results together. None: no limit.
+            reserialize: True if the function has changed since it was last submitted.
+            lost_processors_limit: from 1: as for `submit_verbose`.
+
+        Raises:
+            TypeError: `fn` cannot be called like this.
+            ValueError: an option is out of its range.
+            TimeoutError: by the iterator, if not all results were there in time.
         """
         from scaler.client.submitting.streaming import Results, window_of  # few programs stream
 
@@ -322,19 +358,24 @@ class Submitting(concurrent.futures.Executor):
         self, fn: Callable[..., Iterable[T]], /, *args: Any, window: int, **kwargs: Any
     ) -> ScalerStream[T]: ...
     def stream(self, fn: Callable[..., Iterable[Any]], /, *args: Any, **kwargs: Any) -> ScalerStream[Any]:
-        """Run `fn(*args, **kwargs)`, which returns an iterator, such as a generator function, and iterate over its
-        values while it runs.
+        """Run a generator in the cluster, and iterate over its values while it runs.
 
-        The generator runs at most `window` values (16 by default) ahead of those that were taken, and waits there.
-        `window=` is taken off, unless the function has such a parameter; then `stream_verbose` takes it.
-        The generator is stopped, and its `finally` blocks run, by `cancel()`, by leaving a `with` block of the stream,
-        and when the stream is dropped. It is never begun a second time: what keeps it from going on is raised behind
-        the values that it had yielded. Up to 4,096 streams of a client may be open.
+        `cancel()`, leaving a `with` block of the stream, and dropping the stream stop the generator, and its `finally`
+        blocks run. It is never begun a second time: an error comes behind the values that it had yielded.
 
-        Raises TypeError for a call that cannot fit, ValueError for a window that is not from 1 to 65,536.
+        Args:
+            fn: a generator function, or one that returns an iterable.
+            *args: its arguments, as for `submit`.
+            **kwargs: the same by name. `window` is taken off, unless `fn` has such a parameter: how many values the
+                generator may be ahead of those that were taken, 1 to 65,536, 16 by default.
+
+        Raises:
+            TypeError: `fn` cannot be called like this.
+            ValueError: the window is out of its range.
+            RuntimeError: 4,096 streams of this client are open.
         """
         window = None
-        if "window" in kwargs and not _takes(fn, "window"):
+        if "window" in kwargs and not takes(fn, "window"):
             window = kwargs.pop("window")
         return self._stream(fn, args, kwargs, NO_OPTIONS, window)
 
@@ -348,8 +389,22 @@ class Submitting(concurrent.futures.Executor):
         priority: int = 0,
         timeout: float | None = None,
     ) -> ScalerStream[T]:
-        """As `stream`, saying where and how the generator shall run. `timeout` bounds its running time, in seconds,
-        with the time in which it waits for values to be taken."""
+        """As `stream`, with options for this generator.
+
+        Args:
+            fn: as for `stream`.
+            args: the arguments, as a tuple.
+            kwargs: the arguments by name, as a dict.
+            window: how many values the generator may be ahead of those that were taken, 1 to 65,536. None: 16.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            timeout: seconds for which the generator may run, with the time in which it waits for the program.
+
+        Raises:
+            TypeError: as for `stream`.
+            ValueError: an option is out of its range.
+            RuntimeError: as for `stream`.
+        """
         options = options_of(capabilities, priority, 0, timeout)
         return self._stream(fn, tuple(args), dict(kwargs), options, window)
 
@@ -368,7 +423,15 @@ class Submitting(concurrent.futures.Executor):
         return ScalerStream(self._ready(), function, args, kwargs, options, most, keeper=self)
 
     def as_completed(self, futures: Iterable[F], timeout: float | None = None) -> Iterator[F]:
-        """The futures in the order in which they end: `concurrent.futures.as_completed`."""
+        """The futures in the order in which they end: `concurrent.futures.as_completed`.
+
+        Args:
+            futures: of any client.
+            timeout: seconds for all of them. None: no limit.
+
+        Raises:
+            TimeoutError: by the iterator, if not all have ended in time.
+        """
         ended: Iterator[Any] = concurrent.futures.as_completed(futures, timeout)
         return ended
 
@@ -394,10 +457,25 @@ class Submitting(concurrent.futures.Executor):
         reserialize: bool = False,
         lost_processors_limit: int | None = None,
     ) -> Any:
-        """The values of these nodes of a graph, or their futures when `block` is False.
+        """The values of these nodes of a graph, or their futures.
 
-        Of a dict with strings as keys: a dict, in the order of `keys`. Of Dask's graphs: a list in the shape of `keys`.
-        For a single key, its value. `timeout` bounds the wait for all; the other keywords apply to every node.
+        Args:
+            graph: a dict of nodes by their names, or a graph of Dask.
+            keys: a list of nodes: the result is a dict, for Dask's graphs a list. A single node: its value.
+            block: wait for the values; False: return futures in their place.
+            capabilities: what a worker must offer, such as `{"gpu": 1}`; the amount -1 is any. None: nothing.
+            priority: a whole number from -2**31; tasks of higher priority begin earlier.
+            retries: how often a node is run again that raised an exception: 0 to 65,534.
+            timeout: seconds for all nodes, only with `block`. None: no limit.
+            reserialize: True if a function has changed since it was last submitted.
+            lost_processors_limit: from 1: as for `submit_verbose`.
+
+        Raises:
+            Exception: of the first node that failed, or one of `submit`.
+            KeyError: a key is missing, or is named twice.
+            graphlib.CycleError: nodes depend on each other in a circle.
+            TimeoutError: the nodes have not ended in time; they are canceled.
+            ValueError: an option is out of its range, or there is a timeout without `block`.
         """
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
@@ -407,69 +485,14 @@ class Submitting(concurrent.futures.Executor):
         return run.results(end_at) if block else run.futures()
 
     def send_object(self, obj: T, name: str | bytes | None = None) -> ObjectReference[T]:
-        """Store an object once; pass the reference to any number of tasks in its place."""
+        """Store an object once; pass the reference to any number of tasks in its place.
+
+        Args:
+            obj: anything that can be pickled.
+            name: shown in `repr` and in tools. None: the name of its type.
+
+        Raises:
+            TypeError: the object cannot be pickled.
+            ObjectStorageException: the storage is full or cannot be reached.
+        """
         return self._ready().send_object(obj, name)
-
-    def explain(self, future: ScalerFuture[Any] | str) -> str:
-        """Why this task has not ended: one sentence, from the scheduler's point of view.
-
-        Takes a future of this client, or the id of one of its tasks as a text: the short form, such as "648752af:9", or
-        all 32 hexadecimal digits. Raises TypeError for anything else, ValueError for a text that is no id and for a
-        future of another client.
-        """
-        task_id, known = self._known_of(future, "explain")
-        return known or self._ready().connection.questions.sentence_on(task_id)
-
-    def stack(self, future: ScalerFuture[Any] | str) -> TaskStack:
-        """Where a running task is in its code now: names of files and functions and lines of code, no values.
-
-        Of a task that does not run, the `text` is empty and `reason` is a sentence. The question goes through the
-        scheduler and the task's worker, and is answered within some seconds (SCH-93); the task itself loses about a
-        millisecond. Takes what `explain` takes, and raises the same.
-        """
-        from scaler.client.futures.stacks import stack_of, without_stack
-
-        task_id, known = self._known_of(future, "stack")
-        if known:
-            has_ended = isinstance(future, ScalerFuture) and future.done()
-            return without_stack(known, "ended" if has_ended else "waiting" if task_id else "")
-        return stack_of(self._ready().connection.questions.stack_of(task_id))
-
-    def _known_of(self, task: ScalerFuture[Any] | str, asked: str) -> tuple[TaskId, str]:
-        """Which task it is, and a sentence if nothing more need be asked of the scheduler."""
-        if not isinstance(task, ScalerFuture | str):
-            kind = type(task).__name__
-            raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
-        if isinstance(task, ScalerFuture) and task.done():
-            return task.task_id, "it was canceled" if task.cancelled() else "it has ended: ask for its result"
-        connection = self._ready().connection
-        if isinstance(task, str):
-            found = connection.questions.named(task, tuple(connection.deferred))
-            if isinstance(found, str):
-                return NO_TASK, found
-        elif not task.is_of(connection, self._serializer):
-            raise ValueError("this future is of another client: ask that one")
-        else:
-            found = task.task_id
-        deferred = connection.deferred.get(found)
-        if deferred is None or not deferred.missing_count:
-            return found, ""
-        return (
-            found,
-            f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended",
-        )
-
-
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    try:
-        return _declares(function, name)
-    except TypeError:  # not hashable
-        return _declares.__wrapped__(function, name)
-
-
-@lru_cache(maxsize=256)
-def _declares(function: Callable[..., Any], name: str) -> bool:
-    try:
-        return name in inspect.signature(function).parameters
-    except (ValueError, TypeError):  # builtins without a signature
-        return False
