@@ -36,7 +36,7 @@ _HOW = "no cluster yet: %scaler local [WORKERS], or %scaler connect ADDRESS"
 class ScalerMagics(Magics):
     @line_cell_magic
     def scaler(self, line: str, cell: str | None = None) -> Any:
-        """%scaler [local [N] | connect ADDRESS [--key-file FILE | --insecure] | top | stop], and %%scaler before a cell."""
+        """%scaler [local [N] | connect ADDRESS [--key-file FILE] [--insecure] | top | stop]; %%scaler before a cell."""
         return self._run_cell(line, cell) if cell is not None else self._command(shlex.split(line))
 
     @property
