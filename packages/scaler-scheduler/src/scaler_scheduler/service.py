@@ -22,9 +22,9 @@ from scaler_protocol.codes import (
     SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
-from scaler_protocol.keys.insecure import warn_of_insecure
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Shutdown, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.key_options import warn_of_insecure
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.process.ports import answers
