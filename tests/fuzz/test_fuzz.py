@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from scaler_conformance.wire import Unreadable, decode
 from tests.architecture.sources import ROOT
+from tests.fuzz import __main__ as fuzzing
 from tests.fuzz import mutations
 from tests.fuzz.access import ACCESS, Access
 from tests.fuzz.attack import Scene
@@ -23,9 +25,12 @@ EACH_SECONDS = 0.4
 #: Each family without keys; with them those that strangers and holders of tickets meet other code with.
 RUNS = {
     "insecure": runnable("insecure"),
-    "stranger": ["endless-messages", "mutants-before-hello", "idle-connections", "garbage"],
+    "stranger": [
+        *("endless-messages", "mutants-before-hello", "idle-connections", "garbage"),
+        *("half-open-handshakes", "endless-handshakes", "bent-handshakes"),
+    ],
     "other-role": ["mutants-in-sessions", "hellos-again"],
-    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user"],
+    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user", "doors"],
 }
 
 
@@ -33,6 +38,38 @@ RUNS = {
 def test_nobody_notices(access: str) -> None:
     for verdict in run(RUNS[access], SEED, EACH_SECONDS, access=access):
         assert not verdict.troubles, "\n".join([line_of(verdict), *verdict.troubles, f"again: {verdict.command}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], dict.fromkeys(ACCESS, 1)),
+        (["doors"], {"holder": 1}),
+        (["--access", "insecure,holder", "doors", "garbage"], {"insecure": 2, "holder": 2}),
+    ],
+    ids=["each access has its turn", "what a family needs", "what was named"],
+)
+def test_a_run_is_with_keys_and_without(
+    arguments: list[str], expected: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: dict[str, int] = {}
+
+    def run(names: list[str], seed: int, seconds: float, tell: object, access: str, *, is_judged: bool) -> None:
+        assert "doors" in arguments or set(names) <= set(runnable(access))
+        ran[access] = len(names)
+
+    monkeypatch.setattr(fuzzing, "run", run)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--seconds", "0", *arguments])
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    assert fuzzing.main() == 0
+    assert ran == expected
+
+
+def test_with_time_enough_all_families_run() -> None:
+    for access in ACCESS:
+        assert fuzzing.some_of([], access, 1000, SEED) == runnable(access)
+        chosen = fuzzing.some_of([], access, 7, SEED)
+        assert len(chosen) == 7 and chosen == [name for name in runnable(access) if name in chosen]
 
 
 def test_mutations_come_from_the_seed() -> None:

@@ -1,7 +1,7 @@
 """Ways between hosts are cut while work runs, and whole again after a while.
 
-Laws: each future ends right, or, where a client is cut off for longer than it waits, with a documented error; none is told
-twice; work goes on within a bound after the way is whole; a cut of 3 s ends no session, so that nothing begins twice.
+Laws: each future ends right, or, where a client is cut off for longer than it waits, with a documented error; none is
+told twice; work goes on within a bound after the way is whole; a cut of 3 s ends no session, so nothing begins twice.
 
 `make test` cuts some of the ways, drawn by seed, for 3 s and one for 20 s; `make chaos` cuts all, also for 90 s.
 """

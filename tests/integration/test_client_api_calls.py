@@ -13,6 +13,7 @@ import pytest
 from scaler import Client
 from scaler.client.futures import explaining
 from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskTimeoutError
+from scaler_protocol.ids import shown_task
 from tests.support import api_tasks, tasks
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Stage, until
@@ -181,7 +182,8 @@ def test_what_tasks_print_is_shown_with_where_it_comes_from(
     cluster: RealCluster, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Client(cluster.address, stream_output=True) as client:
-        client.submit(api_tasks.say, "hello").result(WAIT)
+        future = client.submit(api_tasks.say, "hello")
+        future.result(WAIT)
         out, err = "", ""
 
         def is_shown() -> bool:
@@ -193,8 +195,8 @@ def test_what_tasks_print_is_shown_with_where_it_comes_from(
         until(is_shown, "what the task printed")
     lines = out.splitlines()
     assert [line.partition("] ")[2] for line in lines] == ["hello", "no end of line"]
-    assert all(line.startswith("[worker ") and "task 0]" in line for line in lines)
-    assert "task 0] hello as an error\n" in err
+    assert all(line.startswith("[worker ") and f", task {shown_task(future.task_id)}] " in line for line in lines)
+    assert f"task {shown_task(future.task_id)}] hello as an error\n" in err
 
 
 def test_four_calls_of_a_serializer_for_one_task(cluster: RealCluster, tmp_path: Path) -> None:

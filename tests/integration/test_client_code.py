@@ -85,8 +85,11 @@ def test_two_clients_have_modules_of_one_name(cluster: RealCluster, modules: Pat
     assert all(name == side for (name, _), side in results)
     processes = {side: {process for (_, process), other in results if other == side} for side in ("one", "two")}
     assert processes["one"].isdisjoint(processes["two"])
-    with Client(cluster.address) as plain, pytest.raises(ModuleNotFoundError):
+    with Client(cluster.address) as plain, pytest.raises(ModuleNotFoundError) as raised:
         plain.submit(which, 0).result(WAIT)
+    hint = "Send mine_shared if it is your own, Client(..., code=[...])"
+    assert hint in str(raised.value.__cause__), "the worker's traceback"
+    assert hint in "".join(getattr(raised.value, "__notes__", [hint]))
 
 
 def test_a_new_version_holds_for_new_tasks(cluster: RealCluster, modules: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ import pytest
 import scaler
 from scaler import Client, SchedulerClusterCombo
 from scaler.cluster.cluster import Cluster
+from scaler.cluster.keywords import ClientOptions, ClusterOptions
 from scaler.cluster.object_storage_server import ObjectStorageServerProcess
-from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.exceptions import ClientQuitException, DeserializeObjectError
 from tests.support.clusters import storage_status
 from tests.support.processes import WAIT, Command, Stage
 
@@ -208,6 +211,29 @@ def test_the_processes_check_their_arguments_too() -> None:
 
 def parent(client: Client, count: int) -> int:
     return sum(client.map(abs, range(-count, 0)))
+
+
+def test_a_cluster_and_its_client_take_the_options_of_both() -> None:
+    with scaler.local(
+        workers=1, timeout_seconds=20, weight=0.5, trust_results=False, profiling=True, tasks_per_processor=5
+    ) as client:
+        assert client.submit(abs, -2).result(WAIT) == 2
+        assert (client._timeout_seconds, client._weight) == (20.0, 0.5)
+        with pytest.raises(DeserializeObjectError):
+            client.submit(Path, "of a class that is not trusted").result(WAIT)
+
+
+def test_the_keywords_that_are_passed_on_are_those_of_the_classes() -> None:
+    """As editors see them: each name with its type."""
+    for keywords, taken_by, own in (
+        (ClusterOptions, SchedulerClusterCombo, {"self", "n_workers"}),
+        (ClientOptions, Client, {"self", "address"}),
+    ):
+        parameters = inspect.signature(taken_by.__init__).parameters
+        told = {name: one.__forward_arg__ for name, one in keywords.__annotations__.items()}
+        assert told == {name: one.annotation for name, one in parameters.items() if name not in own}
+    passed = inspect.signature(scaler.local).parameters.keys() - {"workers", "options"}
+    assert passed == ClientOptions.__annotations__.keys() - ClusterOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize("end", ["leave", "disconnect", "shutdown"])

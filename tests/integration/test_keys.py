@@ -388,10 +388,30 @@ def test_a_wait_for_a_key_is_ended_in_order(stage: Stage, bare: str) -> None:
     assert workers.end() == 0
 
 
-def test_a_client_whose_cluster_is_insecure_is_told_at_once(stage: Stage, bare: str) -> None:
+def test_a_client_whose_cluster_is_insecure_is_told_at_once(
+    stage: Stage, bare: str, caplog: pytest.LogCaptureFixture
+) -> None:
     scheduler = stage.start("scaler_scheduler", bare, "--insecure")
     scheduler.wait_for("connect to object storage server")
+    for server in ("Scheduler", "ObjectStorageServer"):
+        scheduler.wait_for(rf"\[WARN\].*: {server}: no keys .*--insecure.*of this machine")
     with pytest.raises(NoKeyFound, match="insecure=True"):
         Client(bare, timeout_seconds=60)
-    with Client(bare, insecure=True, timeout_seconds=20) as client:
+    with caplog.at_level("WARNING", "scaler"), Client(bare, insecure=True, timeout_seconds=20) as client:
         assert client.identity
+    assert [bare in record.getMessage() for record in caplog.records if "insecure=True" in record.msg] == [True]
+
+
+def test_servers_and_standbys_that_are_insecure_warn_of_their_addresses(stage: Stage, bare: str) -> None:
+    port = stage.ports()
+    anywhere, address, standby = f"tcp://0.0.0.0:{port + 1}", f"tcp://127.0.0.1:{port}", bare
+    storage = stage.start("scaler_storage", anywhere, "--insecure")
+    storage.wait_for(rf"\[WARN\].*any machine that reaches it, can read and replace all objects through {anywhere}")
+    options = ("-osa", f"tcp://127.0.0.1:{port + 1}", "--insecure")
+    stage.start("scaler_scheduler", address, *options).wait_for(rf"\[WARN\].*run code on the workers through {address}")
+    second = stage.start("scaler_scheduler", standby, *options, "--standby-of", address)
+    second.wait_for(rf"\[WARN\].*run code on the workers through {standby}")
+
+
+def test_servers_with_keys_warn_of_nothing(keyed: Keyed) -> None:
+    assert not [line for server in (keyed.scheduler, keyed.storage) for line in server.lines if "--insecure" in line]

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
-from tests.support.clusters import RealCluster
+from tests.support.clusters import RealCluster, task_total, watching
 from tests.support.processes import WAIT, Stage, until
-from tests.support.tasks import noted_lines, noted_sleep
+from tests.support.tasks import noted_lines, noted_sleep, wait_for_file
 
 WORKERS = 2
+SERVED = 50
 QUEUED = 2000
 
 
@@ -26,17 +27,27 @@ def started(log: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.1])
-def test_a_single_task_begins_before_the_queue_of_another_client(address: str, tmp_path: Path, weight: float) -> None:
-    """The workers hold a few tasks of 5 ms each, and these go first. All others wait, also for one that has a tenth of
-    the weight: it has used nothing yet. How many begin while the call is on its way depends on the machine; in order of
-    submission it would be all of them."""
-    log = tmp_path / "log"
-    with Client(address, on_exit="cancel") as many, Client(address, weight=weight) as one:
-        futures = [many.submit(noted_sleep, "many", str(log)) for _ in range(QUEUED)]
-        until(lambda: len(started(log)) >= 50, "the queue is served")
-        before = len(started(log))
-        passed = one.submit(noted_lines, str(log)).result(WAIT) - before
-        assert passed <= QUEUED / 2, f"{passed} of {QUEUED} tasks began before it"
+def test_a_single_task_begins_before_the_queue_of_another_client(stage: Stage, tmp_path: Path, weight: float) -> None:
+    """The only worker is held at a gate while the single task is submitted. Before that task begins only what the
+    worker held then, also if its client has a tenth of the weight, because that client has used nothing yet."""
+    cluster = RealCluster(stage, 1)
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    with Client(cluster.address) as many, Client(cluster.address, weight=weight) as one:
+        with watching(cluster.address) as watch:
+            for _ in range(SERVED):
+                many.submit(noted_sleep, "many", str(log))
+            many.submit(wait_for_file, str(gate))
+            futures = [many.submit(noted_sleep, "many", str(log)) for _ in range(QUEUED)]
+            until(lambda: len(started(log)) == SERVED, "the worker is at the gate")
+            until(lambda: task_total(watch.snapshot()) == 1 + QUEUED, "the scheduler has the queue")
+            single = one.submit(noted_lines, str(log))
+            until(lambda: task_total(watch.snapshot()) == 1 + QUEUED + 1, "and the single task")
+            until(lambda: cluster.storage_status().object_count == 3, "the storage has the functions of all")
+            counts = {count.name: count.value for count in watch.snapshot().task_counts}
+        gate.touch()
+        passed = single.result(WAIT) - SERVED
+        held = counts["dispatched"]  # with the task at the gate
+        assert passed < held < QUEUED / 4, f"{passed} of {QUEUED} tasks began before it, and {held} were held"
         assert not all(future.done() for future in futures)
         many.clear()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
-from tests.support import tasks
+from tests.support import gpu_tasks, tasks
 from tests.support.clusters import RealCluster, offered
 from tests.support.processes import WAIT, Command, Stage, until
 from tests.support.slurm import KILL_WAIT_SECONDS, SlurmCluster, require_slurm
@@ -48,6 +48,25 @@ def test_jobs_come_with_work_and_go_without(cluster: RealCluster, slurm: SlurmCl
         assert offered(worker) == {"debug": -1, "fpga": 1}
         until(lambda: not slurm.jobs(), "no job is left")
         assert list(tmp_path.glob("scaler-*.log")), "what they wrote is where it was wanted"
+    assert manager.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.timeout(240)
+def test_tasks_of_a_job_have_gpus_of_their_own(cluster: RealCluster, slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Each of two workers of one job has two of the job's four GPUs, which have made-up devices."""
+    manager = start_manager(cluster, tmp_path, "--gres", "gpu:4", "--workers-per-job", "2")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with Client(cluster.address) as client:
+        submit = client.submit_verbose
+        futures = [submit(gpu_tasks.use, (str(marks),), {}, capabilities={"gpu": 1 + n % 2}) for n in range(40)]
+        assert all(future.result(WAIT) for future in futures), "no two tasks at once had the same GPU"
+        cluster.wait_for_workers(2)
+        assert [offered(worker) for worker in cluster.snapshot().workers] == [{"debug": -1, "gpu": 2}] * 2
+        assert {submit(gpu_tasks.seen, (), {}, capabilities={"gpu": 2}).result(WAIT) for _ in range(20)} <= {
+            *(("0", "2"), ("1", "3"))
+        }
+        assert client.submit(gpu_tasks.seen).result(WAIT) == (), "a task that needs no GPU sees none"
     assert manager.end(signal.SIGTERM) == 0
 
 

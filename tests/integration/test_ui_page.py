@@ -24,6 +24,7 @@ from tests.support.pages import (
     samples,
     status,
     task,
+    with_objects,
     worker,
 )
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 #: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
 WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
-VIEWS = ("overview", "workers", "work", "profile", "stream", "tasks", "errors", "graphs", "waiting", "events", "logs")
+VIEWS = (
+    *("overview", "workers", "work", "profile", "stream", "tasks"),
+    *("errors", "graphs", "waiting", "objects", "events", "logs"),
+)
 
 pytestmark = NEEDS_BROWSER
 
@@ -40,7 +44,7 @@ pytestmark = NEEDS_BROWSER
 def tell_cluster(served: ServedPage, workers: int = 3) -> None:
     them = [worker(number) for number in range(workers)]
     served.tell(
-        status(them, queued=500, done=100_000, names=["price", "fit"]),
+        with_objects(status(them, queued=500, done=100_000, names=["price", "fit"])),
         samples(them, ["price", "fit"], first=90, each=4, ended=40),
         graph(["load", "price", "sum"], [4, 2, 0], [[], [0], [1]]),
         printed("priced 17\n"),
@@ -59,6 +63,7 @@ def test_every_view_by_clicks_and_by_keys(page: Page, served: ServedPage) -> Non
         "tasks": "12 of the last 12 tasks; a sample, 12 of 120",
         "graphs": "2 of 3 tasks unfinished",
         "waiting": "no connected worker offers this",
+        "objects": "table of prices",
         "logs": "priced 17",
         "profile": "A recording has no profile",
         "errors": "1 kind of error in 1 task",
@@ -108,7 +113,7 @@ def test_functions_have_bars_and_times(page: Page, served: ServedPage) -> None:
 
 def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
     them = [worker(1, name=NASTY)]
-    told = status(them, queued=5, names=[NASTY])
+    told = with_objects(status(them, queued=5, names=[NASTY]), NASTY, NASTY)
     managers = tuple(replace(one, name=NASTY, trouble=NASTY) for one in told.managers)
     clients = tuple(replace(one, software=replace(one.software, host=NASTY, language=NASTY)) for one in told.clients)
     served.tell(
@@ -126,6 +131,8 @@ def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
     for view in VIEWS:
         open_view(page, view)
         seen(page.locator(f"#{view}"), WITHOUT_NAMES.get(view, NASTY))
+    for table in ("object-table", "object-hosts", "object-clients"):
+        seen(page.locator(f"#{table}"), NASTY)
     open_view(page, "workers")
     page.get_by_role("button", name=NASTY).click()
     seen(page.locator("#worker-name"), NASTY)
@@ -383,8 +390,11 @@ def test_an_idle_cluster_has_its_last_task_shown(page: Page, served: ServedPage)
 
 def test_before_anything_is_known_nothing_is_asserted(page: Page, served: ServedPage) -> None:
     seen(page.locator("#start-command"), f"scaler_scheduler {LIVE.address}")
-    assert not page.locator("#facts").is_visible() and not page.locator("#scheduler").is_visible()
+    for view in VIEWS:
+        open_view(page, view)
+        assert page.locator(f"#{view}").inner_text().split() == page.locator("#nothing-yet").inner_text().split(), view
     tell_cluster(served)
+    open_view(page, "overview")
     seen(page.locator("#facts"), "100,000")
     assert not page.locator("#nothing-yet").is_visible()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -11,11 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
+from scaler import Client
 from scaler_protocol.codes import ROLE_MONITOR
-from scaler_protocol.keys import Keyring
+from scaler_protocol.keys import KeyOptions, Keyring
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
-from scaler_protocol.keys.web import ADAPTER_LABEL, PAGE_LABEL, token_of
+from scaler_protocol.keys.web import ADAPTER_LABEL, PAGE_LABEL, token_of, web_token
 from scaler_protocol.web.guards import cookie_name
 from tests.support.processes import WAIT, Command, Stage
 
@@ -90,6 +92,26 @@ def test_an_adapter_with_the_key_asks_for_its_token(stage: Stage, key: str) -> N
     body = {"action": "get_worker_adapter_info"}
     found = [status(f"http://127.0.0.1:{port}/", token, body) for token in ("", PAGE, ADAPTER)]
     assert found == [401, 401, 200]
+
+
+def test_an_adapter_that_is_started_before_the_key_is_made_asks_for_its_token(
+    stage: Stage, no_key: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, address = stage.ports(), f"tcp://127.0.0.1:{stage.ports()}"
+    url = f"http://127.0.0.1:{port}"
+    adapter = stage.start("scaler_worker.adapter", address, "--host", "127.0.0.1", "--port", str(port))
+    adapter.wait_for("waiting for a key")
+    manager = stage.start("scaler_worker.manager", "webhook", address, "--url", url)
+    manager.wait_for("waiting for a key")
+    stage.start("scaler_scheduler", address)
+    adapter.wait_for("NativeWorkerAdapter: listen to")
+    body = {"action": "get_worker_adapter_info"}
+    token = web_token(KeyOptions(), address, ADAPTER_LABEL)
+    assert [status(url, given, body) for given in ("", token)] == [401, 200]
+    with Client(address, timeout_seconds=WAIT) as client:
+        assert client.submit(abs, -1).result(WAIT) == 1, "the manager has the token too"
+    for command in (manager, adapter):
+        assert command.end(signal.SIGTERM) == 0
 
 
 def test_no_token_but_its_own_opens_a_door(stage: Stage, key: str) -> None:

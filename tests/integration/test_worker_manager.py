@@ -64,12 +64,13 @@ def test_all_workers_at_once(stage: Stage) -> None:
 
 
 def test_a_webhook_brings_workers(stage: Stage) -> None:
-    """As in the first documents: an adapter, a scheduler that is told where it listens, and load."""
+    """As in the first documents: an adapter, a scheduler that is told where it listens, and load. The adapter waits for
+    the key if this scheduler is the first server to need it."""
     port, http = stage.ports(), stage.ports()
     address, url = f"tcp://127.0.0.1:{port}", f"http://127.0.0.1:{http}"
     adapter = stage.start("scaler_worker.adapter", address, "--host", "127.0.0.1", "--port", str(http))
-    adapter.wait_for("NativeWorkerAdapter: listen to")
     scheduler = stage.start("scaler_scheduler", address, "--adapter-webhook-url", url)
+    adapter.wait_for("NativeWorkerAdapter: listen to")
     with Client(address) as client, watching(address) as watch:
         assert client.map(tasks.square, range(100)) == [number * number for number in range(100)]
         assert [worker.name.partition("-")[0] for worker in watch.snapshot().workers] == ["native"]

@@ -40,6 +40,7 @@ class FakePublisher:
         self._endpoint = RouterEndpoint(address, server)
         self.address = self._endpoint.address
         self.watching: dict[PeerId, tuple[str, ...]] = {}
+        self.watches: list[Watch] = []
         self.asked: list[Message] = []
         self.repeat: Message | None = None
         self.answer: Callable[[Message], Message | None] = lambda question: None
@@ -94,6 +95,7 @@ class FakePublisher:
         if isinstance(event.message, Watch):
             with self._changed:
                 self.watching[event.peer_id] = event.message.topics
+                self.watches.append(event.message)
                 self._changed.notify_all()
             return
         self.asked.append(event.message)

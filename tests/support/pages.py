@@ -28,8 +28,10 @@ from scaler_protocol.messages import (
     FunctionName,
     GraphShape,
     GraphShapes,
+    HostTraffic,
     ManagerEntry,
     Message,
+    ObjectEntry,
     ProcessorStatus,
     SampleBlock,
     Software,
@@ -140,6 +142,18 @@ def status(
         ),
         workers=tuple(workers),
     )
+
+
+def with_objects(status: ClusterStatus, name: str = "table of prices", host: str = "node7") -> ClusterStatus:
+    """The first client owns two large objects: one with a name, and one on the disk."""
+    client = replace(status.clients[0], object_count=2, object_bytes=6 * MIB)
+    largest = (
+        ObjectEntry(b"value...........", client.peer_id, 1, 4 * MIB, 9.0, True),
+        ObjectEntry(b"named...........", client.peer_id, 3, 2 * MIB, 90.0, False, name),
+    )
+    traffic = (HostTraffic(host, MIB, 3 * MIB), HostTraffic("", 7, 8))
+    storage = replace(status.storage, largest=largest, traffic=traffic)
+    return replace(status, clients=(client, *status.clients[1:]), storage=storage)
 
 
 def work(one: FunctionName, done: int, queued: int) -> FunctionEntry:

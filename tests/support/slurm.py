@@ -32,7 +32,7 @@ AuthInfo=socket={directory}/munge/socket
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-GresTypes=fpga
+GresTypes=fpga,gpu
 ReturnToService=2
 SlurmctldPidFile={directory}/slurmctld.pid
 SlurmdPidFile={directory}/slurmd-%n.pid
@@ -46,8 +46,8 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 SlurmdTimeout=10
 KillWait={kill_wait}
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=fpga:2 RealMemory=500 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=fpga:2 RealMemory=500 State=UNKNOWN
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=fpga:2,gpu:4 RealMemory=500 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=fpga:2,gpu:4 RealMemory=500 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -76,7 +76,7 @@ class SlurmCluster:
             host=socket.gethostname(), ports=ports, directory=self._directory, kill_wait=KILL_WAIT_SECONDS
         )
         (self._directory / "slurm.conf").write_text(text)
-        (self._directory / "gres.conf").write_text("Name=fpga Count=2\n")
+        self._make_resources()
         self._start_munge()
         self._start("slurmctld", "-D", "-i")
         for node in ("n1", "n2"):
@@ -128,6 +128,14 @@ class SlurmCluster:
             self._processes[name or command] = subprocess.Popen(
                 [command, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    def _make_resources(self) -> None:
+        """The same on both nodes. Slurm gives the GPUs' jobs the numbers of their device files. Any device will do."""
+        devices = [self._directory / f"gpu{number}" for number in range(4)]
+        for device in devices:
+            device.symlink_to("/dev/null")
+        lines = ["Name=fpga Count=2", *(f"Name=gpu File={device}" for device in devices)]
+        (self._directory / "gres.conf").write_text("".join(f"{line}\n" for line in lines))
 
     def _start_munge(self) -> None:
         """With a key of its own, as root: nothing of the machine's own munge is touched."""

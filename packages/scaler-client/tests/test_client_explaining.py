@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -139,6 +140,26 @@ def test_explain(client: Client, cluster: FakeCluster) -> None:
     ended = client.submit(abs, -1)
     ended.result(WAIT)
     assert "has ended" in client.explain(ended)
+
+
+def test_a_task_that_failed_is_explained_by_its_error(client: Client) -> None:
+    """Before its result was read, and afterwards. The scheduler is not asked."""
+    failed = client.submit(int, "several\nlines")
+    eventually(failed.done, "it has failed")
+    told = "it failed after 0.3 s: ValueError: invalid literal for int() with base 10: 'several\\nlines'"
+    failed._profile = struct.pack("<QQQ", 300_000_000, 0, 0)
+    assert client.explain(failed) == told and client.stack(failed).reason == told
+    assert failed.exception(WAIT) is not None
+    assert client.explain(failed) == told
+
+    class Unkind(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    failed._exception = Unkind()
+    assert client.explain(failed) == "it failed after 0.3 s: Unkind"
+    failed._exception = KeyError("first\x1b[31m\nsecond")
+    assert client.explain(failed) == "it failed after 0.3 s: KeyError: 'first\\x1b[31m\\nsecond'"
 
 
 def answered(task_id: TaskId, question: Explain) -> Explanation:

@@ -57,6 +57,28 @@ def call(number: int, collector: Told) -> Submission:
     return Submission(TaskHeader(), function, (task_id,), b"x", (1,), collector)
 
 
+def test_no_session_leaves_before_the_next_owns_what_it_did(cluster: FakeCluster) -> None:
+    """The client is interrupted again after its second session has taken all over, and before its first has left. A
+    goodbye of the second would release what the third has not taken over."""
+    connection = Connection(cluster.address, timeout_seconds=WAIT, heartbeat_seconds=1)
+    first = connection.driver.endpoint
+    connection._redial()
+    second = connection.driver.endpoint
+    connection._note_taken_over(connection.peer_id, True)
+    connection._redial()
+    connection.host_turn(0.0)
+    assert not first._is_closed and not second._is_closed
+    connection._note_taken_over(connection.peer_id, False)
+    connection.host_turn(0.0)
+    assert not first._is_closed and not second._is_closed, "the third has not taken over all of it"
+    connection._note_taken_over(connection.peer_id, True)
+    connection.host_turn(0.0)
+    assert first._is_closed and second._is_closed
+    assert not connection.driver.endpoint._is_closed
+    connection.driver.endpoint.close()
+    connection.driver.watch.close()
+
+
 def test_what_is_posted_while_it_closes_ends_too(cluster: FakeCluster) -> None:
     cluster.hold()
     connection = Connection(

@@ -152,9 +152,9 @@ def test_argument_objects_are_released_when_the_last_of_their_tasks_has_ended() 
 def test_printed_text_is_passed_on_with_where_it_comes_from() -> None:
     log_id = TaskId(b"a client" + (258).to_bytes(8, "little"))
     assert Told()(Received(SERVER, 1, TaskLog(log_id, 1, "hello\nworld", "w1"))) == [
-        Print(1, "[worker w1, task 258] hello\n[worker w1, task 258] world\n")
+        Print(1, "[worker w1, task 6120636c:258] hello\n[worker w1, task 6120636c:258] world\n")
     ]
-    assert Told()(Received(SERVER, 1, TaskLog(log_id, 2, "\n"))) == [Print(2, "[task 258] \n")]
+    assert Told()(Received(SERVER, 1, TaskLog(log_id, 2, "\n"))) == [Print(2, "[task 6120636c:258] \n")]
 
 
 # ---------------------------------------------------------------- sessions that end

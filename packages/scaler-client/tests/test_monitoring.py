@@ -17,7 +17,7 @@ from scaler.monitoring.addresses import watchable
 from scaler.monitoring.subscription import REDIAL_SECONDS
 from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import TaskId, new_peer_id
-from scaler_protocol.messages import ClusterStatus, Count, GraphShapes, TaskLog, TaskSamples
+from scaler_protocol.messages import ClusterStatus, Count, GraphShapes, SnapshotRequest, TaskLog, TaskSamples
 from scaler_protocol.session import SessionServer
 from scaler_protocol.transport import RouterEndpoint
 
@@ -51,6 +51,43 @@ def test_each_topic_is_heard_under_its_name(publisher: FakePublisher) -> None:
     assert [(one.topic, one.message) for one in heard] == list(
         zip(("status", "tasks", "graphs", "logs"), said, strict=True)
     )
+
+
+def test_after_a_gap_in_samples_the_history_is_asked_for_again(
+    publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publication that was left out had failures that no other publication tells."""
+    monkeypatch.setattr("scaler.monitoring.subscription.HISTORY_SECONDS", 0.0)
+    samples = TaskSamples(sequence=7, server_id=new_peer_id())
+    with Subscription(publisher.address, ("tasks",)) as subscription:
+
+        def hear(*said: TaskSamples) -> list[bool]:
+            """What was asked for with each Watch so far, when the subscription has heard all this."""
+            publisher.publish(*said)
+            last = said[-1]
+            heard: list[Heard] = []
+            while not heard or heard[-1].message != last:
+                found = subscription.poll(WAIT)
+                assert found, "nothing was heard"
+                heard += found
+            subscription.ask(SnapshotRequest(last.sequence))
+            end_at = time.monotonic() + WAIT
+            while SnapshotRequest(last.sequence) not in publisher.asked:
+                assert time.monotonic() < end_at, "nothing was asked"
+                subscription.poll(0.02)
+            return [watch.wants_history for watch in publisher.watches]
+
+        while not publisher.watching:
+            subscription.poll(0.02)
+        assert hear(samples, replace(samples, sequence=8)) == [True], "the first is no gap, nor is the next"
+        assert hear(replace(samples, sequence=10)) == [True, True]
+        assert hear(replace(samples, sequence=10, is_history=True), replace(samples, sequence=11)) == [True, True]
+        assert hear(TaskSamples(sequence=90, server_id=new_peer_id())) == [True, True], "another scheduler's numbers"
+        monkeypatch.setattr("scaler.monitoring.subscription.HISTORY_SECONDS", WAIT)
+        missed = [replace(samples, sequence=number) for number in (30, 40, 50, 60)]
+        assert hear(*missed) == [True, True, True], "not again so soon"
+        subscription._history_at = 0.0  # as if the time were over
+        assert hear(replace(samples, sequence=61)) == [True] * 4, "what was missed meanwhile is asked for then"
 
 
 def test_what_was_heard_is_acknowledged_soon(publisher: FakePublisher) -> None:

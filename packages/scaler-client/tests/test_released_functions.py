@@ -232,6 +232,26 @@ def test_a_function_whose_put_fails_is_put_again() -> None:
     assert functions.put([b"a function"], has_code=False)[1] and len(attempts) == 2
 
 
+def test_of_several_threads_one_stores_a_function() -> None:
+    """If two did, and one of them was interrupted, that one would give up what the other has stored."""
+    puts: list[ObjectId] = []
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        others: list[concurrent.futures.Future[Any]] = []
+
+        def put(object_id: ObjectId, _: Any) -> None:
+            puts.append(object_id)
+            if len(puts) == 1:
+                others.append(threads.submit(functions.put, [b"a function"], has_code=False))
+                is_free = threads.submit(functions._wanted[object_id].putting.acquire, blocking=False)
+                assert not is_free.result(WAIT), "another thread waits for this one"
+
+        functions = StoredFunctions(put, Garbage())
+        stored = functions.put([b"a function"], has_code=False)
+        (other,) = others
+        assert stored == (other.result(WAIT)[0], True) and other.result()[1] is False
+    assert len(puts) == 1
+
+
 # ---------------------------------------------------------------- references
 
 

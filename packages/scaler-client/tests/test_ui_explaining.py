@@ -8,6 +8,7 @@ from tests.support.pages import failed, failures, samples, task, worker
 from tests.support.served import Client, FakeWatcher, told, visited
 
 from scaler.ui.feed import Feed
+from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Explain, Explanation
 
 
@@ -50,5 +51,32 @@ def test_how_a_task_ended_is_told_where_it_was_heard() -> None:
             assert await explained(2) == "it failed after 0.5 s on 1|node0|1001: ValueError"
             assert await explained(11) == "it succeeded after 0.5 s on 3|node0|1003"
         assert await explained(99) == "the scheduler does not hold it: it has ended, or was never submitted"
+
+    visited(visit)
+
+
+def test_the_scheduler_is_asked_about_a_short_id_that_is_not_shown() -> None:
+    """Such as of a queued task of a map, as its future shows it."""
+
+    async def visit(client: Client, feed: Feed) -> None:
+        recorded = await (await client.get("/explain?task=6120636c:7")).json()
+        assert recorded == {"text": "this is a recording: no scheduler answers"}
+        watcher = feed.watcher = FakeWatcher()
+
+        async def explained(found: TaskId) -> str:
+            asking = asyncio.ensure_future(client.get("/explain?task=6120636C:7"))
+            while not watcher.asked:
+                await asyncio.sleep(0)
+            question = watcher.asked.pop()
+            assert isinstance(question, Explain)
+            assert (question.task_id, question.task_source, question.task_number) == (b"", b"a cl", 7)
+            await told(feed, Explanation(question.request_id, found, state="queued" if found else ""))
+            answer = await (await asking).json()
+            return f"{answer.get('task', '')} {answer['text']}"
+
+        assert (await explained(task(7))).startswith(f"{task(7).hex()} it is queued")
+        assert "no unfinished task" in await explained(TaskId(b""))
+        assert "older" in await explained(task(8)), "a scheduler that does not know short ids tells of another task"
+        assert (await client.get("/explain?task=6120636c")).status == 400
 
     visited(visit)

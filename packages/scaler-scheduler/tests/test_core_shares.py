@@ -88,6 +88,21 @@ def test_a_task_waits_for_no_more_than_one_task_of_others(workers: int) -> None:
         assert world.began[task] - wait <= 10.0
 
 
+@pytest.mark.parametrize(("count", "seconds"), [(40, 0.001), (20, 10.0)])
+def test_a_task_does_not_wait_for_what_others_were_taken_to_need(count: int, seconds: float) -> None:
+    """What workers hold counts with an average: of nothing at first, and of much longer tasks afterwards."""
+    credit = 50
+    world = World(1, credit=credit)
+    programs(world, "many", "one")
+    world.submit("many", count, seconds)
+    world.submit("many", 5_000, 0.001)
+    wait = count * seconds + 0.1
+    world.run(until=wait)
+    (task,) = world.submit("one", 1, 0.001)
+    world.run(done=lambda: task in world.began)
+    assert world.began[task] - wait <= 0.001 * (credit + 2)
+
+
 def test_long_and_short_tasks_get_the_same_time() -> None:
     world = World(2)
     programs(world, "long", "short")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.support.scheduler_story import FUNCTION, Story, ids, names, peer, task
 
-from scaler_protocol.codec import encode_task_error
+from scaler_protocol.codec import encode, encode_task_error
 from scaler_protocol.codes import (
     KIND_INLINE,
     LEASE_EXPIRED,
@@ -17,7 +17,17 @@ from scaler_protocol.codes import (
     STATUS_REFUSED,
     TASK_RAISED,
 )
-from scaler_protocol.messages import Cancel, ClusterEvent, Results, TaskError, TaskFailure, TaskSamples
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import (
+    Cancel,
+    ClusterEvent,
+    Limits,
+    NameFunctions,
+    Results,
+    TaskError,
+    TaskFailure,
+    TaskSamples,
+)
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import Policy, cluster_events, history, shapes
 
@@ -91,6 +101,19 @@ def test_failures_beyond_the_rate_are_counted() -> None:
     assert [one.task_id for one in told(story).failures] == [task("later")], "below the rate none is left out"
 
 
+def test_below_the_rate_none_is_left_out_though_publications_are_late() -> None:
+    tasks = [f"t{number}" for number in range(19 * 60)]
+    story = story_of(*tasks)
+    seen: list[TaskId] = []
+    for tenth in range(60):
+        story.now += 0.1
+        story.receive("w", failed(*tasks[19 * tenth : 19 * tenth + 19]))
+        story.actions()
+        if tenth % 20 == 19:  # every other second
+            seen += [one.task_id for one in told(story).failures]
+    assert seen == [task(name) for name in tasks]
+
+
 def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "FAILURES_KEPT", 5)
     story = story_of(*(f"t{number}" for number in range(9)))
@@ -102,6 +125,30 @@ def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     story.actions()
     story.receive("w", failed("last"))
     assert story.core.history(story.now).failures == (), "not even one, if there is no room"
+
+
+@pytest.mark.parametrize(("text", "fewest"), [("漢" * 1_500, 1_000), ("x" * 9_000, history.FAILURES_KEPT)])
+def test_all_that_is_kept_fits_into_one_message(text: str, fewest: int) -> None:
+    """Bytes are counted as they travel. The texts of the oldest failures are left out before any failure is."""
+    tasks = [f"t{number}" for number in range(history.FAILURES_KEPT)]
+    story = story_of(*tasks, policy=Policy(shows_texts=True))
+    long = TaskError(TASK_RAISED, "ValueError", text, text, workers=(text,) * 20)
+    for start in range(0, len(tasks), history.BURST):
+        story.receive("w", failed(*tasks[start : start + history.BURST], error=long))
+        while story.core.tables.backlog.jobs:
+            story.actions()
+        story.core.tables.history.tick()
+        story.now += 1.0
+    for number in range(cluster_events.EVENTS_KEPT):
+        story.core.note("storage_lost", text, f"{number} {text}", story.now)
+    story.receive("c", NameFunctions(FUNCTION, (text,)))
+    kept, live = story.core.history(story.now), told(story)
+    for samples in kept, live:
+        assert len(encode(samples)[0]) < Limits().envelope_bytes
+        assert len(samples.failures) >= fewest
+        assert [one.task_id for one in samples.failures] == [task(name) for name in tasks[-len(samples.failures) :]]
+        assert (samples.failures[0].text, samples.failures[-1].text) == ("", text[: history.TEXT_CHARACTERS])
+    assert kept.events[-1].number == story.core.events.count
 
 
 def test_an_error_that_cannot_be_read_is_a_failure_all_the_same() -> None:

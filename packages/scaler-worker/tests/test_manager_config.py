@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability
-from scaler_protocol.process import LoggingOptions
+from scaler_protocol.process import LoggingOptions, UsageError
 from scaler_worker.code_sets.options import MODULES, CodeOptions
 from scaler_worker.config import ClusterConfig, parse_arguments
 from scaler_worker.manager.__main__ import main
 from scaler_worker.manager.arguments import unit_arguments
-from scaler_worker.manager.config import parse_native
+from scaler_worker.manager.config import parse_native, parse_slurm
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
@@ -23,7 +24,7 @@ def test_a_unit_is_told_everything() -> None:
     cluster = ClusterConfig(
         ADDRESS,
         ("u1", "u2"),
-        (Capability("gpu", 2), Capability("linux")),
+        (Capability("fpga", 2), Capability("linux")),
         queue_size=7,
         heartbeat_seconds=0.1,
         death_timeout_seconds=12.5,
@@ -37,6 +38,7 @@ def test_a_unit_is_told_everything() -> None:
         tasks_per_processor=50,
         max_processors=9,
         suspends_hard=True,
+        gpus="4,5",
         storage_address="tcp://127.0.0.1:9999",
         preload="os:getpid()",
         functions=("json",),
@@ -48,9 +50,8 @@ def test_a_unit_is_told_everything() -> None:
     )
     plain = ClusterConfig(ADDRESS)
     forgotten = {field.name for field in fields(plain) if getattr(cluster, field.name) == getattr(plain, field.name)}
-    # Not every machine has another loop. What a unit has of GPUs, its manager says before there is a host to look at.
-    # The devices of a worker are set in its own process.
-    assert forgotten == {"address", "event_loop", "keys", "shown", "gpus", "devices"}
+    # Not every machine has another loop. The devices of a worker are set in its own process.
+    assert forgotten == {"address", "event_loop", "keys", "shown", "devices"}
     assert parse_arguments(unit_arguments(cluster)) == cluster
 
 
@@ -59,6 +60,50 @@ def test_a_manager_of_a_name_has_one_id() -> None:
         parse_native([ADDRESS, "-wmi", name]).manager.manager_id for name in ("grid", "grid", "cloud")
     )
     assert first == again != other
+
+
+@pytest.mark.parametrize(
+    "options, announced, of_unit",
+    [
+        (["--gres", "gpu:2", "--workers-per-job", "2"], {"gpu": 1}, {}),
+        (["--gres", "gpu:a:3,gpu:b:1(S:0),fpga:2", "--workers-per-job", "2"], {"gpu": 2, "fpga": 1}, {"fpga": 1}),
+        (["--gres", "gpu", "--partition", "gpu"], {"gpu": 1}, {}),
+        (["--gres", "gpu:1", "-pwc", "linux"], {"gpu": 1, "linux": -1}, {"linux": -1}),
+    ],
+)
+def test_workers_of_a_job_count_its_gpus_themselves(
+    options: list[str], announced: dict[str, int], of_unit: dict[str, int]
+) -> None:
+    """Slurm chooses the devices when the job begins. The manager announces how many a worker will have."""
+    config = parse_slurm([ADDRESS, "-mtc", "8", *options])
+    unit = parse_arguments(unit_arguments(config.cluster))
+    assert {one.name: one.amount for one in config.manager.capabilities} == announced
+    assert {one.name: one.amount for one in unit.capabilities} == of_unit and unit.gpus == "auto"
+
+
+@pytest.mark.parametrize("options", [["--partition", "gpu"], ["-pwc", "gpu=2"], ["--gres", "fpga:1"]])
+def test_workers_of_a_job_without_gpus_look_for_none(options: list[str]) -> None:
+    config = parse_slurm([ADDRESS, *options])
+    assert config.cluster.gpus == "" and config.cluster.capabilities == config.manager.capabilities
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--gres", "gpu:2", "--workers-per-job", "4"], "2 gpu cannot be shared equally by 4 workers"),
+        (["--gres", "gpu:3", "--workers-per-job", "2"], "3 gpu cannot be shared equally by 2 workers"),
+        (["--gres", "fpga:1", "--workers-per-job", "2"], "name its amount in --per-worker-capabilities fpga=N"),
+        (["--gres", "gpu:2", "-pwc", "gpu=1"], "take it out of --per-worker-capabilities"),
+    ],
+)
+def test_resources_that_no_worker_could_have_are_refused(options: list[str], text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
+        parse_slurm([ADDRESS, "-mtc", "8", *options])
+
+
+def test_an_operator_says_what_workers_have_of_a_resource_that_they_share() -> None:
+    config = parse_slurm([ADDRESS, "-mtc", "8", "--gres", "fpga:1", "--workers-per-job", "2", "-pwc", "fpga=1"])
+    assert config.cluster.capabilities == (Capability("fpga", 1),)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,7 +14,13 @@ import pytest
 from aiohttp import web
 from tests.support.fake_units import FakeBackend
 
+from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.keys import Keyring, NoKeyFound
+from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.keys.web import ADAPTER_LABEL, token_of
 from scaler_protocol.messages import Capability
+from scaler_protocol.process import UsageError
 from scaler_protocol.web.guards import LOOPBACK_NAMES
 from scaler_worker.adapter.config import parse_arguments
 from scaler_worker.adapter.groups import Groups
@@ -20,6 +28,8 @@ from scaler_worker.adapter.server import AdapterServer
 from scaler_worker.manager.service import Report
 
 WAIT = 10.0
+ADDRESS = "tcp://127.0.0.1:2345"
+KEY = bytes(range(32))
 JSON = {"Content-Type": "application/json"}
 
 
@@ -196,9 +206,9 @@ def test_pages_of_other_sites_start_no_workers(headers: dict[str, str], status: 
 
 def test_where_the_names_are_known(no_key: None) -> None:
     def hosts(*options: str) -> frozenset[str]:
-        return parse_arguments(["tcp://127.0.0.1:2345", *options]).hosts
+        return parse_arguments([ADDRESS, *options]).hosts
 
-    assert hosts() == hosts("--host", "127.0.0.1") == frozenset(LOOPBACK_NAMES)
+    assert hosts("--insecure") == hosts("--host", "127.0.0.1", "--no-token") == frozenset(LOOPBACK_NAMES)
     assert hosts("--auth-token", "x") == hosts("--host", "0.0.0.0", "--no-token") == frozenset()
 
 
@@ -222,11 +232,35 @@ def test_its_description() -> None:
 )
 def test_mistakes(options: list[str], text: str, capsys: pytest.CaptureFixture[str], no_key: None) -> None:
     with pytest.raises((SystemExit, Exception)) as caught:
-        parse_arguments(["tcp://127.0.0.1:2345", *options])
+        parse_arguments([ADDRESS, *options])
     assert text in str(caught.value) + capsys.readouterr().err
 
 
 def test_a_token_lets_it_listen_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN", "sesame")
-    config = parse_arguments(["tcp://127.0.0.1:2345", "--host", "0.0.0.0"])
+    config = parse_arguments([ADDRESS, "--host", "0.0.0.0"])
     assert (config.host, config.token) == ("0.0.0.0", "sesame")
+
+
+def test_a_ticket_makes_no_token(tmp_path: Path) -> None:
+    """Also on loopback, where all users of the machine could start workers."""
+    ticket = str(tmp_path / "worker.key")
+    replace_file(ticket, ticket_text(Keyring([KEY]).derive("ana", frozenset({ROLE_WORKER}))).encode())
+    with pytest.raises(UsageError, match="--auth-token-file"):
+        parse_arguments([ADDRESS, "--key-file", ticket])
+    for options, token in (("--no-token",), ""), (("--auth-token", "x"), "x"):
+        assert parse_arguments([ADDRESS, "--key-file", ticket, *options]).token == token
+
+
+def test_the_token_of_a_key_that_is_not_made_yet(no_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = parse_arguments([ADDRESS])
+    assert config.awaits_key and not config.token
+    with pytest.raises(NoKeyFound):
+        config.with_token(0.0)
+    monkeypatch.setenv("SCALER_KEY", key_text([KEY]))
+    assert config.with_token(0.0) == replace(
+        config, token=token_of(KEY, ADAPTER_LABEL), hosts=frozenset(), awaits_key=False
+    )
+    for options in (("--insecure",), ("--no-token",), ("--auth-token", "x")):
+        given = parse_arguments([ADDRESS, *options])
+        assert given.with_token(0.0) is given

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import assert_type
 
+import scaler
 from scaler import Client, ObjectReference, ScalerFuture, ScalerStream, SchedulerClusterCombo, progress
 
 T = TypeVar("T")
@@ -190,6 +191,14 @@ def maps_of_values_to_come(client: Client, other: Future[int]) -> None:
     assert_type(client.starmap(parent, [(client, number)]), list[float])
     assert_type(list(client.imap(scaled, [values])), list[list[float]])
     assert_type(list(client.imap(parent, [client], [number])), list[float])
+
+
+def local_clusters() -> None:
+    with scaler.local(workers=2, gpus="auto", memory_limit=1 << 30, ui=True, timeout_seconds=5, weight=0.5) as client:
+        assert_type(client.submit(add, 1), ScalerFuture[int])
+        if client.cluster is not None:
+            assert_type(client.cluster.client(trust_results=False, stream_output=True), Client)
+    scaler.local(trust_results=False, profiling=True, on_exit="wait", code=["a.py"], memory_per_processor="4GiB")
 
 
 def as_an_executor(work: Callable[[int], int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import scaler
 from scaler import Client
 
 
@@ -39,3 +40,12 @@ def calls(client: Client) -> None:
     client.stream(names, 1)  # wrong
     next(client.stream(names)) + 1  # wrong
     client.submit_verbose(add, 1, {})  # wrong
+
+
+def local_clusters() -> None:
+    scaler.local(workers="two")  # wrong
+    scaler.local(gpu="auto")  # wrong
+    scaler.local(memory_limit="much")  # wrong
+    scaler.local(on_exit="leave")  # wrong
+    scaler.local(weight="half")  # wrong
+    scaler.SchedulerClusterCombo(1).client(timeout="5")  # wrong

@@ -25,6 +25,7 @@ from scaler_protocol.codes import (
     SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
+from scaler_protocol.keys.insecure import warn_of_insecure
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Shutdown, StorageStatus
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.line_budget import LineBudget
@@ -273,6 +274,8 @@ class SchedulerService:
 
     async def run(self) -> None:
         logging.info("Scheduler: listen to scheduler address %s", self._router.address)
+        if self._keyring is None:
+            warn_of_insecure("Scheduler", self._router.address, "run code on the workers")
         try:
             if self._standby.is_waiting and not await self._follows():
                 return

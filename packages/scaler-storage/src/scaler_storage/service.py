@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import Identity
+from scaler_protocol.keys.insecure import warn_of_insecure
 from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
 from scaler_protocol.process.line_budget import LineBudget
@@ -102,6 +103,8 @@ class StorageService:
 
     async def run(self) -> None:
         logging.info("ObjectStorageServer: listen to object storage address %s", self._router.address)
+        if self._admission.keyring is None:
+            warn_of_insecure("ObjectStorageServer", self._router.address, "read and replace all objects")
         try:
             self._driver.start()
             if self._directory is not None:

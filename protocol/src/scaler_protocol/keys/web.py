@@ -18,12 +18,15 @@ ADAPTER_LABEL = b"scaler adapter 1"
 def web_token(keys: KeyOptions, address: str, label: bytes) -> str:
     """Of the newest key of the cluster at this address. Empty where no key is at hand: in an insecure cluster, where
     none was found yet, and where there is only a ticket."""
-    if keys.insecure:
-        return ""
     try:
-        found, _ = lookup.searched(address, keys.key_file)
+        return "" if keys.insecure else key_token(keys, address, label)
     except NoKeyFound:
         return ""
+
+
+def key_token(keys: KeyOptions, address: str, label: bytes) -> str:
+    """The same of a cluster with a key. NoKeyFound where none was found yet; empty where there is only a ticket."""
+    found, _ = lookup.searched(address, keys.key_file)
     return token_of(found.keys[0], label) if isinstance(found, KeyText) else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from types import TracebackType
 
@@ -18,7 +19,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
-from scaler_protocol.unreadable import reason_of
+from scaler_protocol.unreadable import import_hint, reason_of
 
 MESSAGE_CHARACTERS = 4 * 1024
 TEXT_CHARACTERS = 12 * 1024
@@ -65,10 +66,11 @@ def other_content(what: str, object_id: ObjectId) -> TaskFailed:
 def encode_exception(error: BaseException, inline_bytes: int) -> bytes:
     """The TaskError of an exception, cut so that it never exceeds the inline limit."""
     is_users = not isinstance(error, TaskFailed)
+    hint = _with_import_hint(error)
     code = error.code if isinstance(error, TaskFailed) else TASK_RAISED
     shown = error if is_users else (error.__cause__ or error)
     message = _cut(_text_of(error), MESSAGE_CHARACTERS)
-    text = _cut(_traceback_text(shown), TEXT_CHARACTERS)
+    text = _cut(_traceback_text(shown) + hint, TEXT_CHARACTERS)
     room = inline_bytes - SPARE_BYTES - 4 * (len(message) + len(text))
     serialized = _serialized(error) if is_users else b""
     type_name = _type_name(error) if is_users else "TaskFailed"
@@ -81,6 +83,18 @@ def encode_exception(error: BaseException, inline_bytes: int) -> bytes:
             serialized=serialized if len(serialized) <= room else b"",
         )
     )
+
+
+def _with_import_hint(error: BaseException) -> str:
+    """The exception gets the hint as a note. Returned is what has to be added to the traceback: Python 3.10 has no
+    notes. An exception that a nested task raised before has the note already."""
+    hint = import_hint(error)
+    if not hint or hint in getattr(error, "__notes__", ()):
+        return ""
+    if sys.version_info < (3, 11):
+        return f"{hint}\n"
+    error.add_note(hint)
+    return ""
 
 
 def _text_of(error: BaseException) -> str:

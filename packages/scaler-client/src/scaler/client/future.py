@@ -22,7 +22,7 @@ from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, waits
 from scaler_protocol.ids import ObjectId, TaskId, shown_task
-from scaler_protocol.messages import Buffer
+from scaler_protocol.messages import Buffer, TaskError
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
@@ -248,6 +248,13 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if outcomes is not None:
             return any(outcomes.statuses)
         return self._state == _FINISHED and self._exception is not None
+
+    def failure(self) -> TaskError | BaseException | None:
+        """Why the task did not succeed, without waiting and without reading the result. None: no failure is known."""
+        outcomes = self._outcomes
+        if outcomes is None:
+            return self._exception
+        return errors.task_error_of(outcomes) if any(outcomes.statuses) else None
 
     def profiling_info(self) -> ProfileResult:
         """What running the task took. ValueError while it has not finished."""

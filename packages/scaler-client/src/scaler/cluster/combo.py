@@ -30,6 +30,9 @@ from scaler_protocol.process import require_posix
 from scaler_protocol.process.ports import answers, free_ports, is_free
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from scaler.cluster.keywords import ClientOptions
     from scaler.cluster.page import PageProcess
 
 START_SECONDS = 60.0
@@ -246,7 +249,7 @@ class SchedulerClusterCombo:
         """The address of the page, with the token that opens it; None without `ui=True`."""
         return None if self._page is None else self._page.link
 
-    def client(self, **options: Any) -> Client:
+    def client(self, **options: Unpack[ClientOptions]) -> Client:
         """A client of this cluster.
 
         Args:

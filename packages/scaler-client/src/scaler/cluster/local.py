@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from scaler.client.client import Client
 from scaler.client.serializer.mixins import Serializer
 from scaler.cluster.combo import SchedulerClusterCombo
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from scaler.client.submitting.code import CodeSource, Requirements
+    from scaler.cluster.keywords import ClientOptions, ClusterOptions
 
 
 class LocalClient(Client):
@@ -20,21 +23,9 @@ class LocalClient(Client):
     #: the cluster that this client ends; None in a task, because another process ends that cluster
     cluster: SchedulerClusterCombo | None = None
 
-    def __init__(
-        self,
-        cluster: SchedulerClusterCombo,
-        on_exit: Literal["cancel", "wait"],
-        *,
-        stream_output: bool,
-        serializer: Serializer | None,
-        code: CodeSource | Iterable[CodeSource] | None,
-        requirements: Requirements | None,
-    ) -> None:
+    def __init__(self, cluster: SchedulerClusterCombo, **options: Unpack[ClientOptions]) -> None:
         self.cluster = cluster
-        super().__init__(
-            cluster, on_exit=on_exit, stream_output=stream_output, serializer=serializer, code=code,
-            requirements=requirements,
-        )  # fmt: skip
+        super().__init__(cluster, **options)
 
     def disconnect(self) -> None:
         """Cancel what is unfinished, and stop the cluster. A second time it does nothing."""
@@ -51,7 +42,11 @@ def local(
     serializer: Serializer | None = None,
     code: CodeSource | Iterable[CodeSource] | None = None,
     requirements: Requirements | None = None,
-    **options: Any,
+    timeout_seconds: float = 60,
+    weight: float = 1.0,
+    trust_results: bool = True,
+    profiling: bool = False,
+    **options: Unpack[ClusterOptions],
 ) -> LocalClient:
     """A client of a new cluster on this machine::
 
@@ -67,6 +62,10 @@ def local(
         serializer: as of `Client`.
         code: as of `Client`.
         requirements: as of `Client`.
+        timeout_seconds: as of `Client`.
+        weight: as of `Client`.
+        trust_results: as of `Client`.
+        profiling: as of `Client`.
         **options: of `SchedulerClusterCombo`; `protected` is False unless it is given.
 
     Raises:
@@ -77,8 +76,10 @@ def local(
     cluster = SchedulerClusterCombo((os.cpu_count() or 1) if workers is None else workers, **options)
     try:
         return LocalClient(
-            cluster, on_exit, stream_output=stream_output, serializer=serializer, code=code, requirements=requirements
-        )
+            cluster, on_exit=on_exit, stream_output=stream_output, serializer=serializer, code=code,
+            requirements=requirements, timeout_seconds=timeout_seconds, weight=weight, trust_results=trust_results,
+            profiling=profiling,
+        )  # fmt: skip
     except BaseException:
         cluster.shutdown()
         raise

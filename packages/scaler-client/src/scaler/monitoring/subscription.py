@@ -53,6 +53,8 @@ OVERDUE_INTERVALS = 3.0
 OVERDUE_SECONDS = 3.0
 #: A scheduler publishes no more to a watcher that has not acknowledged the last publications. (MON-21)
 ACKNOWLEDGE_SECONDS = 0.25
+HISTORY_SECONDS = 10.0
+"""So often at most the history is asked for again: a watcher that misses samples all the time reads slowly as it is."""
 REDIAL_SECONDS = 0.25
 REFUSED_SECONDS = 5.0
 _FINAL = frozenset((codes.BAD_ROLE, codes.VERSION_MISMATCH, codes.UNAUTHORIZED))
@@ -97,6 +99,10 @@ class Subscription:
         #: when the scheduler was last heard, while it is overdue; empty: it is live, or has said goodbye
         self._silent_since = ""
         self._sequence = 0
+        #: of the last TaskSamples in this session
+        self._samples: TaskSamples | None = None
+        self._misses_samples = False
+        self._history_at = 0.0
         self._request_id = 0
         #: why the session was refused or has ended; empty while there is nothing to tell the user
         self._refusal = ""
@@ -229,6 +235,7 @@ class Subscription:
     def _opened(self, session: Conversation, welcome: Welcome) -> None:
         self._refusal = why_no_scheduler(welcome, self.state.address)
         self._is_final = False
+        self._samples, self._misses_samples = None, False
         if not self._refusal:
             session.send(Watch(self._topics, wants_history="tasks" in self._topics))  # the first: _WATCH_SEQ
             self._ask_snapshot()
@@ -247,6 +254,8 @@ class Subscription:
 
     def _take(self, heard: Heard) -> None:
         status = heard.message
+        if isinstance(status, TaskSamples):
+            self._take_samples(status, heard.at)
         if not isinstance(status, ClusterStatus):
             return
         before = self.state.status
@@ -273,6 +282,16 @@ class Subscription:
             missed_count=self.state.missed_count + missed,
             restart_count=self.state.restart_count + is_other,
         )
+
+    def _take_samples(self, samples: TaskSamples, now: float) -> None:
+        """Failures in publications that this watcher has not got are in the history. (MON-20, MON-34)"""
+        before, self._samples = self._samples, samples
+        is_next = before is None or before.server_id != samples.server_id or samples.sequence <= before.sequence + 1
+        self._misses_samples |= not is_next and not samples.is_history
+        if self._misses_samples and now >= self._history_at:
+            self._misses_samples = False
+            self._history_at = now + HISTORY_SECONDS
+            self._requests.append(Watch(self._topics, wants_history=True))
 
     def _judge(self, now: float) -> None:
         state = self.state

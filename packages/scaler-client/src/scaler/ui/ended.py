@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from scaler.client.futures.ended import duration_text
 from scaler.ui.model import Model
 from scaler.ui.samples import TaskRun
 from scaler_protocol.errors import readable
@@ -31,13 +32,9 @@ def ended_text(model: Model, task_id: str) -> str:
 
 def _sentence(status: str, seconds: float, worker: str, error: str) -> str:
     text = _HOW.get(status, f"it ended as {status}")
-    text += f" after {_seconds(seconds)}" if seconds > 0 else ""
+    text += f" after {duration_text(seconds)}" if seconds > 0 else ""
     text += f" on {worker}" if worker else ""
     return readable(f"{text}: {error}" if error else text)
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:,.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
 def _run_of(model: Model, task_id: str) -> TaskRun | None:

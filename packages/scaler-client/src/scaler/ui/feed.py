@@ -26,7 +26,7 @@ from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import TaskId, shown_parts, shown_task
 from scaler_protocol.messages import Control, ControlReply, Explain, Explanation, StackReply, StackRequest, Watch
 from scaler_protocol.stack_trees import StackTrees
 
@@ -46,6 +46,10 @@ PAGES_PER_ADDRESS = 50
 STEADY_SECONDS = 10.0
 """A page that is open for so long may lose its place to another one."""
 QUESTIONS_LIMIT = 100
+UNKNOWN_SHORT = "the scheduler has no unfinished task with this id: the task has ended, or was never submitted"
+
+ShortId = tuple[bytes, int]
+"""The parts of a short id: source and number."""
 
 
 class Page:
@@ -233,13 +237,16 @@ class Feed:
         pages[0].dismiss()
         return True
 
-    async def explain(self, task_id: TaskId) -> dict[str, Any]:
-        """Why this task waits, or how it ended; without one, which task no worker can run."""
-        found = await self._answer(lambda number: Explain(number, task_id))
+    async def explain(self, task_id: TaskId, short: ShortId | None = None) -> dict[str, Any]:
+        """Why this task waits, or how it ended; `short`: of one that only the scheduler can find; without both, which
+        task no worker can run."""
+        found = await self._answer(lambda number: Explain(number, task_id, *(short or ())))
         if isinstance(found, str):
             return {"text": (task_id and ended_text(self.model, task_id.hex())) or found}
+        if short and found.task_id and shown_parts(shown_task(found.task_id)) != short:
+            return {"text": "the scheduler is older and does not know short ids: give all 32 digits"}
         if not found.task_id:
-            return {"text": "no queued task waits for a worker that is not there"}
+            return {"text": UNKNOWN_SHORT if short else "no queued task waits for a worker that is not there"}
         text = sentence(found, found.capabilities, self.model.label)
         if not found.state:
             unknown = "the scheduler does not hold it: it has ended, or was never submitted"

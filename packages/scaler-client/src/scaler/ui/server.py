@@ -19,7 +19,8 @@ from scaler.ui.feed import Feed
 from scaler.ui.task_names import found_task
 from scaler.ui.trace import trace_text
 from scaler_protocol.codes import CONTROL_CANCEL_CLIENT, CONTROL_CANCEL_TASK, CONTROL_DRAIN_WORKER
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import TaskId, shown_parts
+from scaler_protocol.messages import NO_TASK
 from scaler_protocol.process import StartupError
 from scaler_protocol.web import Bounds, listen
 from scaler_protocol.web.guards import HEADERS, Guard, cookie_name
@@ -175,8 +176,11 @@ async def _write(request: web.Request, response: web.StreamResponse, text: bytes
 
 
 async def _explain(request: web.Request) -> web.StreamResponse:
-    text = request.query.get("task", "").strip()
-    return web.json_response(await request.app[FEED].explain(_task_of(request, text) if text else TaskId(b"")))
+    text, feed = request.query.get("task", "").strip(), request.app[FEED]
+    short = shown_parts(text.lower())
+    if short is not None and found_task(feed.model, text) is None:
+        return web.json_response(await feed.explain(NO_TASK, short))
+    return web.json_response(await feed.explain(_task_of(request, text) if text else NO_TASK))
 
 
 async def _stack(request: web.Request) -> web.StreamResponse:

@@ -21,11 +21,12 @@ from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
+from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
 from scaler_scheduler.core.results import Row
 
 FAILURES_KEPT = 2_000
-FAILURE_BYTES = 4 * 1024 * 1024
-"""Of the texts of all failures that are kept."""
+WHOLE_KEPT = 32
+"""The last failures keep their texts, of at most 32 KiB each."""
 FAILURES_PER_SECOND = 200
 """More than this are counted, and not described."""
 BURST = 200
@@ -65,10 +66,13 @@ class History:
         self._shows_texts = shows_texts
         #: set before anything is handled
         self.now = 0.0
-        #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long
-        self._unread: deque[tuple[float, _Unread]] = deque(maxlen=BURST)
+        #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long, as far as
+        #: there is room
+        self._unread: deque[tuple[float, _Unread]] = deque()
         self._failures: deque[tuple[float, TaskFailure]] = deque()
         self._failure_bytes = 0
+        #: so many of the oldest failures have no text and no accounts any more
+        self._bare_count = 0
         #: how many of the last are not published yet
         self._new_count = 0
         self._failed_count = 0
@@ -107,6 +111,8 @@ class History:
             parent_task=TaskId(chunk.header.parent_task),
         )
         accounts = (*lost, *(deaths.accounts if deaths is not None else ()))
+        if len(self._unread) >= BURST:
+            self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
 
     def _refill(self) -> bool:
@@ -127,22 +133,34 @@ class History:
     def tick(self) -> None:
         """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
         while self._unread:
-            at, unread = self._unread.popleft()
-            error = _error_of(unread)
-            if unread.failure.status == STATUS_REFUSED and error.code == DEPENDENCY_FAILED:
-                self._failed_count = max(0, self._failed_count - 1)  # it follows from another failure
-            else:
-                self._add(at, _described(unread, error, shows_texts=self._shows_texts))
+            self._read_one()
         excess = len(self.outcomes) - OUTCOMES_KEPT
         for task_id in tuple(islice(self.outcomes, excess)) if excess > 0 else ():
             del self.outcomes[task_id]
 
+    def _read_one(self) -> None:
+        at, unread = self._unread.popleft()
+        error = _error_of(unread)
+        if unread.failure.status == STATUS_REFUSED and error.code == DEPENDENCY_FAILED:
+            self._failed_count = max(0, self._failed_count - 1)  # it follows from another failure
+        else:
+            self._add(at, _described(unread, error, shows_texts=self._shows_texts))
+
     def _add(self, at: float, failure: TaskFailure) -> None:
+        """All failures that are kept fit into one message. So texts are forgotten first, those of the last few failures
+        excepted, and then the oldest failures."""
         self._failures.append((at, failure))
-        self._failure_bytes += _size_of(failure)
+        self._failure_bytes += size_of_failure(failure)
         self._new_count += 1
+        while self._failure_bytes > FAILURE_BYTES and self._bare_count < len(self._failures) - WHOLE_KEPT:
+            noted_at, long = self._failures[self._bare_count]
+            bare = replace(long, text="", accounts=())
+            self._failures[self._bare_count] = noted_at, bare
+            self._failure_bytes -= size_of_failure(long) - size_of_failure(bare)
+            self._bare_count += 1
         while len(self._failures) > FAILURES_KEPT or self._failure_bytes > FAILURE_BYTES:
-            self._failure_bytes -= _size_of(self._failures.popleft()[1])
+            self._failure_bytes -= size_of_failure(self._failures.popleft()[1])
+            self._bare_count = max(0, self._bare_count - 1)
         self._new_count = min(self._new_count, len(self._failures))
 
     # ------------------------------------------------------------ what is told
@@ -185,10 +203,6 @@ class History:
 
 def _aged(failures: Iterable[tuple[float, TaskFailure]], now: float) -> tuple[TaskFailure, ...]:
     return tuple(replace(one, age_seconds=max(0.0, now - at)) for at, one in failures)
-
-
-def _size_of(failure: TaskFailure) -> int:
-    return 500 + len(failure.text) + sum(map(len, failure.accounts))
 
 
 def _described(unread: _Unread, error: TaskError, *, shows_texts: bool) -> TaskFailure:

@@ -5,11 +5,21 @@ Rows are joined as bytes: a task that is shown costs the scheduler some nanoseco
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from scaler_protocol.codec.checks import SAMPLE_BYTES
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.messages import SampleBlock, SampleTasks, TaskSamples, WorkerStatus
+from scaler_scheduler.core.encoded_size import (
+    BLOCK_BYTES,
+    EVENT_BYTES,
+    NAME_BYTES,
+    last_that_fit,
+    size_of_block,
+    size_of_event,
+    size_of_name,
+)
 from scaler_scheduler.core.stack_sampling import StackSampler
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -58,7 +68,7 @@ class Sampler:
 
     def publication(self, now: float) -> TaskSamples:
         taken, self._blocks = self._blocks, []
-        blocks = tuple(
+        blocks = _that_fit(
             SampleBlock(peer_id, name, max(0.0, now - at), count, rows) for at, peer_id, name, count, rows in taken
         )
         failures, failed_count = self._tables.history.new_failures(now)
@@ -69,11 +79,11 @@ class Sampler:
         history = self._tables.history
         failures = history.all_failures(now)
         kept = TaskSamples(
-            blocks=history.blocks(now),
+            blocks=_that_fit(history.blocks(now)),
             failures=failures,
             failed_count=len(failures),
             is_history=True,
-            events=self._tables.events.last(now),
+            events=last_that_fit(self._tables.events.last(now), size_of_event, EVENT_BYTES),
         )
         return self._with_names(kept)
 
@@ -82,7 +92,21 @@ class Sampler:
         for block in samples.blocks:
             rows = block.samples
             functions.update(rows[at + ID_BYTES : at + 2 * ID_BYTES] for at in range(0, len(rows), SAMPLE_BYTES))
-        return replace(samples, function_names=self._tables.function_names.of_all(sorted(functions)))
+        names = self._tables.function_names.of_all(sorted(functions))
+        return replace(samples, function_names=last_that_fit(names, size_of_name, NAME_BYTES))
+
+
+def _that_fit(blocks: Iterable[SampleBlock]) -> tuple[SampleBlock, ...]:
+    """The oldest lose their rows where there is no room for all, and keep their counts."""
+    found: list[SampleBlock] = []
+    left = BLOCK_BYTES
+    for block in reversed(tuple(blocks)):
+        shown = block if size_of_block(block) <= left else replace(block, samples=b"")
+        left -= size_of_block(shown)
+        if left < 0:
+            break
+        found.append(shown)
+    return tuple(reversed(found))
 
 
 def _differs(told: int, limit: int) -> bool:

@@ -7,8 +7,11 @@ tasks will take, if they take what tasks of the program took on average; else on
 become free at one time. The program with the smallest account has the next turn.
 
 A program that comes, or that had nothing queued, begins with the account that was served last: it is neither in debt
-nor rich. This is deficit round robin, with accounts that rise in place of deficits that are paid off: nothing has to
-be gone round in vain until a long task is paid for. (decision 0022)
+nor rich. What held tasks will take is no part of that: it is a guess, too high by far before the first of them has
+ended or when short tasks follow long ones, and the program that comes would wait until the others had used so much.
+
+This is deficit round robin, with accounts that rise in place of deficits that are paid off: nothing has to be gone
+round in vain until a long task is paid for. (decision 0022)
 """
 
 from __future__ import annotations
@@ -88,4 +91,4 @@ class Share:
         self.seconds += max(0.0, self.shares.served_to - self.standing)
 
     def has_turn(self) -> None:
-        self.shares.served_to = max(self.shares.served_to, self.standing)
+        self.shares.served_to = max(self.shares.served_to, self.seconds)

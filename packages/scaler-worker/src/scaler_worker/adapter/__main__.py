@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from scaler_protocol.process import StartupError, UsageError, posix_command, run_command, run_server
+from scaler_protocol.process import StartupError, UsageError, posix_command, run_command, run_server, setup_logging
 
 posix_command("scaler_native_worker_adapter")  # before the imports that fail elsewhere
 
@@ -19,6 +19,7 @@ from scaler_worker.adapter.config import PROGRAM, AdapterConfig, parse_arguments
 from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS, NativeBackend
+from scaler_worker.manager.service import KEY_SECONDS
 
 logger = logging.getLogger("scaler.adapter")
 
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     config = parse_arguments(arguments)
+    setup_logging(config.cluster.logging)  # it may wait for the key, and log that
+    config = config.with_token(KEY_SECONDS)
     share_cores(os.environ, usable_cores(), config.max_groups)  # a group sees itself alone
     return run_server(partial(_serve, config), config.cluster.logging, config.cluster.event_loop)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
+from scaler_protocol.keys import NoKeyFound
+from scaler_protocol.keys.web import ADAPTER_LABEL, key_token
 from scaler_protocol.process import ArgumentParser, UsageError, add_secret, flag, given_secret, whole_number
 from scaler_protocol.web.guards import LOOPBACK_NAMES, is_loopback
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
 
 PROGRAM = "scaler_native_worker_adapter"
 SECTION = "native_worker_adapter"
+
+_REMEDY = "set a token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN) or with --auth-token-file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,16 @@ class AdapterConfig:
     max_groups: int  #: below zero: any number
     token: str
     hosts: frozenset[str] = frozenset()  #: the names under which it is reached; empty: any
+    awaits_key: bool = False  #: there is no token yet: it is made from a key that the scheduler has not made yet
+
+    def with_token(self, key_seconds: float) -> AdapterConfig:
+        """With the token of the cluster's key. The key is waited for where the scheduler does not run yet: without a
+        token, all users of this machine could start workers until the adapter ends."""
+        if not self.awaits_key:
+            return self
+        cluster = self.cluster
+        cluster.keys.find_pass(cluster.address, key_seconds)
+        return replace(self, token=_token_of_key(cluster), hosts=frozenset(), awaits_key=False)
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
@@ -31,17 +44,31 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
         raise UsageError(f"--port {parsed.port} is not a port, which is a number up to 65535")
     cluster = cluster_config(parsed)
     token = given_secret(parsed, "auth_token")
-    if not token and not parsed.no_token:
-        token = web_token(cluster.keys, cluster.address, ADAPTER_LABEL)
+    awaits_key = False
+    if not token and not parsed.no_token and not cluster.keys.insecure:
+        try:
+            token = _token_of_key(cluster)
+        except NoKeyFound:
+            awaits_key = True
     if not token and not is_loopback(parsed.host) and not parsed.no_token:
         raise UsageError(
             f"{parsed.host} can be reached from other machines, and without a token every program there could start "
-            "workers here: set a token in the environment (SCALER_NATIVE_WORKER_ADAPTER_AUTH_TOKEN), listen on "
-            "127.0.0.1, or add --no-token"
+            f"workers here: {_REMEDY}, listen on 127.0.0.1, or add --no-token"
         )
     # Beyond loopback the names are not known here. There the token decides.
     hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
-    return AdapterConfig(cluster, parsed.host, parsed.port, parsed.max_workers, token, hosts)
+    return AdapterConfig(cluster, parsed.host, parsed.port, parsed.max_workers, token, hosts, awaits_key)
+
+
+def _token_of_key(cluster: ClusterConfig) -> str:
+    """NoKeyFound where no key was found yet."""
+    token = key_token(cluster.keys, cluster.address, ADAPTER_LABEL)
+    if not token:
+        raise UsageError(
+            "a token for callers cannot be made from a ticket, and without a token every user of this machine could "
+            f"start workers: {_REMEDY}, give the cluster's key with --key-file, or add --no-token"
+        )
+    return token
 
 
 def parser() -> ArgumentParser:

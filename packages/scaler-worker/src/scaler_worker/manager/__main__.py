@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from scaler_protocol.keys import Pass
+from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
 from scaler_protocol.process import LoggingOptions, UsageError, posix_command, run_command, run_server, setup_logging
 
 posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
@@ -109,7 +110,10 @@ def _unit_arguments(manager: ManagerConfig, cluster: ClusterConfig, unit_id: str
 
 def run_webhook(arguments: Sequence[str]) -> int:
     config = parse_webhook(arguments)
+    setup_logging(config.logging)  # it may wait for the key, and log that
     shown = config.keys.find_pass(config.address, KEY_SECONDS)
+    if not config.token:  # only now: the adapter refuses a manager without its token for good
+        config = dataclasses.replace(config, token=web_token(config.keys, config.address, ADAPTER_LABEL))
     return run_server(partial(_serve_webhook, config, shown), config.logging, config.event_loop)
 
 

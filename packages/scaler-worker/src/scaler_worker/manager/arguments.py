@@ -44,6 +44,8 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         arguments.append(f"--preload={cluster.preload}")
     if cluster.functions:
         arguments.append(f"--functions={','.join(cluster.functions)}")
+    if cluster.gpus:
+        arguments.append(f"--gpus={cluster.gpus}")
     if cluster.unit_id:
         arguments.append(f"--unit={cluster.manager_id.hex()}:{cluster.unit_id}")
     return [*arguments, *cluster.logging.arguments()]

@@ -8,11 +8,10 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from scaler_protocol.keys import KeyOptions
-from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     ArgumentParser,
@@ -30,6 +29,8 @@ from scaler_protocol.process import (
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_scheduler, checked_addresses
 from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
+from scaler_worker.core.devices import CAPABILITY as GPU
+from scaler_worker.gpus import AUTO
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS
 from scaler_worker.manager.service import ManagerConfig
 from scaler_worker.manager.slurm import CONTROLLER_SECONDS, SlurmOptions
@@ -88,10 +89,17 @@ def parse_slurm(arguments: Sequence[str]) -> SlurmConfig:
     each = parsed.workers_per_job
     if parsed.max_task_concurrency < each:
         raise UsageError(f"a job of {each} workers is more than --max-task-concurrency {parsed.max_task_concurrency}")
-    offered = {**_capabilities_of_job(parsed, each), **{one.name: one.amount for one in cluster.capabilities}}
-    cluster = replace(cluster, capabilities=tuple(Capability(*item) for item in sorted(offered.items())))
+    named = {one.name: one.amount for one in cluster.capabilities}
+    resources = _resources(parsed.gres or "")
+    offered = {parsed.partition: -1} if parsed.partition else {}
+    offered |= _share_of_worker(resources, each, named) | named
+    manager = manager_config(parsed, replace(cluster, capabilities=_capabilities(offered)))
+    if GPU in resources:
+        # Slurm tells the job which devices it has. Its workers share them out, and offer what they then have.
+        del offered[GPU]
+        cluster = replace(cluster, gpus=AUTO)
+    cluster = replace(cluster, capabilities=_capabilities(offered))
     further = [f"--gres={parsed.gres}"] if parsed.gres else []
-    manager = manager_config(parsed, cluster)
     return SlurmConfig(
         replace(manager, workers_per_unit=each, stop_seconds=manager.stop_seconds + CONTROLLER_SECONDS),
         cluster,
@@ -109,14 +117,30 @@ def _drained_before_its_end(cluster: ClusterConfig) -> str:
     return f"--signal=B:TERM@{math.ceil(cluster.grace_seconds + STOP_MARGIN_SECONDS)}"
 
 
-def _capabilities_of_job(parsed: argparse.Namespace, workers: int) -> dict[str, int]:
-    """The partition by its name, and each kind of generic resource: `gpu:tesla:2` is 2 gpu, shared by the workers."""
-    found = {parsed.partition: -1} if parsed.partition else {}
-    for item in filter(None, (parsed.gres or "").split(",")):
+def _capabilities(amounts: dict[str, int]) -> tuple[Capability, ...]:
+    return tuple(Capability(*item) for item in sorted(amounts.items()))
+
+
+def _resources(gres: str) -> dict[str, int]:
+    """How many of each kind of generic resource a job gets: `gpu:tesla:2,gpu:other:1` is 3 gpu."""
+    found: dict[str, int] = {}
+    for item in filter(None, gres.split(",")):
         name, _, amount = item.partition("(")[0].partition(":")
         count = amount.rpartition(":")[2]
-        found[name] = max(1, int(count) // workers) if count.isdecimal() else 1
+        found[name] = found.get(name, 0) + (int(count) if count.isdecimal() else 1)
     return found
+
+
+def _share_of_worker(resources: dict[str, int], workers: int, named: Container[str]) -> dict[str, int]:
+    """Of what a job gets. A resource that is named as a capability has the amount of that. Raises UsageError."""
+    if GPU in resources and GPU in named:
+        raise UsageError("--gres counts the capability gpu: take it out of --per-worker-capabilities")
+    for name, count in resources.items():
+        if name not in named and count % workers:
+            hint = "" if name == GPU else f", or name its amount in --per-worker-capabilities {name}=N"
+            shares = f"{count} {name} cannot be shared equally by {workers} workers"
+            raise UsageError(f"{shares}: change --gres or --workers-per-job{hint}")
+    return {name: count // workers for name, count in resources.items()}
 
 
 def slurm_parser() -> ArgumentParser:
@@ -139,7 +163,8 @@ def slurm_parser() -> ArgumentParser:
     )  # fmt: skip
     group.add_argument(
         "--gres", metavar="LIST",
-        help="what each job gets of generic resources, such as gpu:2; capabilities of its workers, which share them",
+        help="what each job gets of generic resources, such as gpu:2; its workers share them equally, offer them as "
+        "capabilities, and show each task the GPUs that it needs",
     )  # fmt: skip
     group.add_argument(
         "--sbatch-options", default="", metavar="TEXT",
@@ -164,7 +189,7 @@ class WebhookConfig:
     address: str
     name: str
     url: str
-    token: str
+    token: str  #: empty: of the cluster's key
     keys: KeyOptions
     event_loop: str
     logging: LoggingOptions
@@ -178,7 +203,7 @@ def parse_webhook(arguments: Sequence[str]) -> WebhookConfig:
         address,
         parsed.worker_manager_id or f"webhook {shown_url(parsed.url)}",
         parsed.url,
-        given_secret(parsed, "auth_token") or web_token(keys, address, ADAPTER_LABEL),
+        given_secret(parsed, "auth_token"),
         keys,
         parsed.event_loop,
         logging_options(parsed),

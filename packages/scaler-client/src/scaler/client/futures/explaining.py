@@ -54,7 +54,7 @@ class Asking:
         return found
 
     def explain(self, future: ScalerFuture[Any] | str) -> str:
-        """Why this task has not ended: one sentence, from the scheduler's point of view.
+        """Why this task has not ended, or how it ended: one sentence, from the scheduler's point of view.
 
         Args:
             future: a future of this client, or the id of one of its tasks as a text: short ("648752af:9") or in full.
@@ -95,7 +95,9 @@ class Asking:
             kind = type(task).__name__
             raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
         if isinstance(task, ScalerFuture) and task.done():
-            return task.task_id, "it was canceled" if task.cancelled() else "it has ended: ask for its result"
+            from scaler.client.futures.ended import ended_sentence
+
+            return task.task_id, ended_sentence(task)
         connection = self._ready().connection
         if isinstance(task, str):
             found = self._questions.named(task, tuple(connection.deferred))

@@ -108,7 +108,8 @@ class Connection:
         self._ends = Ends()
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
-        self._may_retire = False
+        #: the last name of ours that has taken over all that the ones before owned
+        self._owning: PeerId | None = None
         self.streams: set[TaskId] = set()  #: that have not ended
         self.deferred: dict[TaskId, DeferredCall] = {}  #: by the task that they will be
         self._settled = Event()  # the first Welcome or Reject is here
@@ -314,7 +315,7 @@ class Connection:
         self._ends.tell()
         if not self._dialer.is_open:
             name_present_task(self._dialer)
-        if self._may_retire:
+        if self._retired and self._owning == self.peer_id:  # else what the last of them owned is not ours yet
             self._retire()
         if self._users.have_left(self._core.is_idle, now):  # heartbeats bring us here often enough
             self.driver.inbox.append(events.Left())
@@ -420,13 +421,11 @@ class Connection:
 
     def _note_taken_over(self, owner: PeerId, is_complete: bool) -> None:
         self.post(events.TakenOver(owner, is_complete), is_batch=True)
-        # An earlier take-over may end when we have another name again: what that one owned is not ours yet.
-        if is_complete and owner == self.peer_id:
-            self._may_retire = True
+        if is_complete:
+            self._owning = owner
             self.driver.watch.wake()
 
     def _retire(self) -> None:
-        self._may_retire = False
         retired, self._retired = self._retired, []
         for endpoint in retired:
             try:

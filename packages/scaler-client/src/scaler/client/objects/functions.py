@@ -28,7 +28,7 @@ RECENT_BYTES = 4 * 1024 * 1024
 class StoredFunction:
     """A function that tasks can name. It stays stored at least as long as this object lives."""
 
-    __slots__ = ("__weakref__", "_kept", "code_set", "has_code", "is_stored", "object_id", "size")
+    __slots__ = ("__weakref__", "_kept", "code_set", "has_code", "is_stored", "object_id", "putting", "size")
 
     def __init__(
         self, object_id: ObjectId, size: int, *, has_code: bool, code_set: StoredFunction | None = None
@@ -38,6 +38,8 @@ class StoredFunction:
         #: only processors that run our version of Python can read it (CLI-15)
         self.has_code = has_code
         self.is_stored = False
+        #: held by the thread that stores it
+        self.putting = waits.RLock()
         #: what its calls import from (CLI-24); it stays stored as long as this object lives, too
         self.code_set = code_set
         self._kept: StoredFunction | None = None
@@ -77,12 +79,19 @@ class StoredFunctions:
                 self._garbage.add_after(function, (object_id,))
                 self._wanted[object_id] = function
             self._remember(function)
-        is_new = not function.is_stored
-        if is_new:
-            # Another thread may do the same at the same moment, which does no harm.
-            self._put(object_id, [content])
+        return function, not function.is_stored and self._store(function, content)
+
+    def _store(self, function: StoredFunction, content: bytes) -> bool:
+        """False: another thread has stored it meanwhile.
+
+        Of two threads that stored it side by side, one could be interrupted, or fail. It would give the object up, and
+        a later session would not take over what the other thread has stored."""
+        with function.putting:
+            if function.is_stored:
+                return False
+            self._put(function.object_id, [content])
             function.is_stored = True
-        return function, is_new
+            return True
 
     def unwanted(self, ids: Iterable[ObjectId]) -> list[ObjectId]:
         """Those of these objects that nothing here refers to. With the lock."""

@@ -166,9 +166,16 @@ class Storage:
         reader = owner if owner.grant else NO_OWNER
         return _translated(lambda: self._connected().start_get(object_id, wait_seconds, reader))
 
-    def put_as(self, owner: Owner, object_id: ObjectId, pieces: Sequence[Buffer]) -> None:
-        """Is not held: it is gone with this name of ours, and not stored again after a restart of the storage."""
-        _translated(lambda: self._connected().put(object_id, owner.peer_id, pieces, owner.grant))
+    def put_as(self, owner: Owner, object_id: ObjectId, pieces: Sequence[Buffer]) -> bool:
+        """Is not held: it is gone with this name of ours, and not stored again after a restart of the storage. False:
+        the name is gone."""
+        try:
+            _translated(lambda: self._connected().put(object_id, owner.peer_id, pieces, owner.grant))
+        except ObjectStorageException as error:
+            if isinstance(error.__cause__, OwnerGone):
+                return False
+            raise
+        return True
 
     def release_as(self, owner: Owner, ids: Sequence[ObjectId]) -> None:
         """Never waits."""

@@ -278,7 +278,8 @@ class ScalerStream(InALoop[T]):
         taking.count = self._count + 1
         while taking.owes_credit and not stream.has_ended:
             credit = stream_object_id(stream.id, CREDIT, taking.credits + 1)
-            stream.connection.storage.put_as(stream.owner, credit, [b""])
+            if not stream.connection.storage.put_as(stream.owner, credit, [b""]):
+                break  # the session that ran the generator is over: the task ends, and says so behind its values
             taking.credits += 1
         if not taking.count % self._step or self._is_large:
             stream.release_taken()

@@ -2,7 +2,7 @@
 import { addComparison } from "./compare.js";
 import { Control } from "./control.js";
 import { Errors } from "./errors.js";
-import { taskName } from "./format.js";
+import { taskButton, taskName } from "./format.js";
 import { Functions } from "./functions.js";
 import { Graphs } from "./graphs.js";
 import { Profile } from "./profile.js";
@@ -15,17 +15,22 @@ const RUNS_KEPT = 100000, POINTS_KEPT = 900, LOGS_KEPT = 500;
 const at = (id) => document.getElementById(id);
 
 const page = {
-  status: {}, history: [], logs: [], failures: [], events: [], condition: {}, dropped: 0,
+  status: {}, history: [], logs: [], failures: [], errors: new Map(), events: [], condition: {}, dropped: 0,
   stream: { runs: [], shares: [], at: Date.now() / 1000, isLoading: true },
 };
 const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
 let drawn = [];  // graphs, as the server tells them
 const control = new Control();
 const task = new TaskPage(page, () => drawn, control);
-const openTask = (id) => task.open(id);
+// An event has only the short id of its task: the page may show the task, or the scheduler may have it.
+const openTask = async (id) => {
+  const whole = id.includes(":") ? wholeId(id) ?? (await told(id)).task : id;
+  if (whole) task.open(whole);
+  else explain(id);
+};
 const stream = new Stream(page.stream, openTask);
 const graphs = new Graphs(at("graph-list"), page, explain, openTask);
-const views = new Views(page, openTask, control);
+const views = new Views(page, openTask, control, open);
 const errors = new Errors(page, openTask);
 const functions = new Functions(page);
 const profile = new Profile();
@@ -37,7 +42,7 @@ const takes = {
   beginning(told) {
     page.status = told.status;
     control.allow(Boolean(told.control));
-    Object.assign(page, { history: [], logs: [], failures: [], events: [] });
+    Object.assign(page, { history: [], logs: [], failures: [], errors: new Map(), events: [] });
     Object.assign(page.stream, { runs: [], shares: [], isLoading: true });
     page.stream.at = told.status.at ?? page.stream.at;
     views.forget();
@@ -113,7 +118,7 @@ function trafficOf({ at: moment, storage }) {
   return storage ? { at: moment, hosts: new Map(storage.traffic.map((one) => [one.host, one])) } : null;
 }
 
-// What only a status can fill is not shown before there is one.
+// Before there is a status, each view says only that nothing is known: what is not there may only be unheard.
 function know() {
   document.body.classList.toggle("unknown", !page.status.workers);
 }
@@ -185,6 +190,7 @@ function open(view) {
     tab.tabIndex = is ? 0 : -1;
     at(tab.getAttribute("aria-controls")).hidden = !is;
   }
+  at(view).prepend(at("nothing-yet"));
   profile.open(view === "profile");
   history.replaceState(null, "", `#/${view}`);  // no element's id: the browser must not scroll to it
   soon();
@@ -207,17 +213,32 @@ document.addEventListener("visibilitychange", soon);
 window.addEventListener("resize", soon);
 window.addEventListener("hashchange", () => open(named(location.hash)));
 
-async function ask() {
-  const answer = at("explain-answer");
-  answer.textContent = "…";
+// What the scheduler says of a task.
+async function told(id) {
+  if (recorded) return { text: "" };
   try {
-    const response = await fetch(`explain?task=${encodeURIComponent(at("explain-task").value.trim())}`);
-    const told = response.ok ? await response.json() : { text: await response.text() };
-    const ofUser = told.user ? ` of ${told.user}` : "";
-    answer.textContent = told.task ? `${told.function || "task"} ${taskName(told.task)}${ofUser}: ${told.text}` : told.text;
+    const response = await fetch(`explain?task=${encodeURIComponent(id)}`);
+    return response.ok ? await response.json() : { text: await response.text() };
   } catch {
-    answer.textContent = "scaler_ui does not answer";
+    return { text: "scaler_ui does not answer" };
   }
+}
+
+function wholeId(short) {
+  const { failures, stream } = page;
+  const isIt = (id) => id.startsWith(short.slice(0, 8)) && taskName(id) === short;
+  return failures.findLast((one) => isIt(one.task))?.task ?? stream.runs.findLast((run) => isIt(run[0]))?.[0];
+}
+
+async function ask() {
+  const place = at("explain-answer");
+  place.textContent = "…";
+  const { task: id, function: name, user, text } = await told(at("explain-task").value.trim());
+  if (!id) {
+    place.textContent = text;
+    return;
+  }
+  place.replaceChildren(`${name || "task"} `, taskButton(id, openTask), `${user ? ` of ${user}` : ""}: ${text}`);
 }
 at("explain-ask").addEventListener("click", ask);
 at("explain-task").addEventListener("keydown", (event) => { if (event.key === "Enter") ask(); });

@@ -1,5 +1,5 @@
 // What failed, grouped by what it was; and what happened to the cluster.
-import { bytes, clock, count, plural, seconds, taskName } from "./format.js";
+import { bytes, clock, count, element, plural, seconds, taskName } from "./format.js";
 import { Table, matches, words } from "./table.js";
 
 const NOT_WELL = ["failed", "worker_lost", "refused"];
@@ -8,6 +8,7 @@ const BAD = new Set([
   "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
   "scheduler_restarted", "scheduler_took_over",
 ]);
+const SHORT_ID = /^[0-9a-f]{8}:\d{1,9}$/;
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
@@ -29,7 +30,7 @@ export class Errors {
     ], { caption: "Tasks that failed, the latest first", empty: "" });
     this.events = new Table(at("event-table"), [
       number("at", "Time", clock), { key: "kind", title: "Event", show: (kind) => kind.replaceAll("_", " ") },
-      text("subject", "Name"), text("text", "Text"),
+      { key: "subject", title: "Name", draw: (cell, row) => subject(cell, row, openTask) }, text("text", "Text"),
       number("tasks", "Tasks run again", (value) => (value ? count(value) : "")),
     ], { caption: "What happened to the cluster, the latest first", rowClass: (row) => (BAD.has(row.kind) ? "silent" : "") });
     at("error-search").addEventListener("input", () => this.show());
@@ -38,8 +39,12 @@ export class Errors {
 
   take(failures) {
     const kept = this.page.failures;
-    for (const one of failures) kept.push(one);
-    if (kept.length > FAILURES_KEPT) kept.splice(0, kept.length - FAILURES_KEPT);
+    for (const one of failures) {
+      kept.push(one);
+      this.page.errors.set(one.task, [one.type, one.line].filter(Boolean).join(": "));
+    }
+    const most = Math.max(0, kept.length - FAILURES_KEPT);
+    for (const one of kept.splice(0, most)) this.page.errors.delete(one.task);
     this.label();
   }
 
@@ -79,6 +84,20 @@ export class Errors {
     this.events.empty = this.page.stream.isLoading ? "loading…" : "nothing has happened, as far as the scheduler remembers";
     this.events.show([...found].reverse());
   }
+}
+
+// Of an event: a task that an operator has canceled can be opened.
+function subject(cell, row, openTask) {
+  const isTask = row.kind === "control" && SHORT_ID.test(row.subject);
+  let inner = cell.firstChild;
+  if (!inner || (inner.tagName === "BUTTON") !== isTask) {
+    const made = inner = isTask ? element("button", "", { type: "button" }) : element("span", "");
+    if (isTask) made.addEventListener("click", () => openTask(made.textContent));
+    cell.replaceChildren(made);
+  }
+  if (inner.textContent === row.subject) return;
+  inner.textContent = row.subject;
+  cell.title = row.subject.length > 24 ? row.subject : "";
 }
 
 const keyOf = (one) => `${one.function}\n${one.type}\n${one.line}`;

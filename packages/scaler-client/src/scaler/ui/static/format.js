@@ -34,6 +34,13 @@ export function element(tag, text, attributes = {}) {
   return made;
 }
 
+// A task's id that leads to its page.
+export function taskButton(id, openTask) {
+  const button = element("button", taskName(id), { type: "button", class: "link" });
+  button.addEventListener("click", () => openTask(id));
+  return button;
+}
+
 // The colour of a function: its name says which of some that can be told apart, or the next one that is free. Without
 // red, which is for what failed (and that has a mark too, for colour is not all there may be).
 const PALETTE = [

@@ -7,7 +7,7 @@ const collator = new Intl.Collator("en", { numeric: true });
 
 export class Table {
   // columns: {key, title, show(value, row) -> text, number: bool, button(row) -> handler, tip(value) -> text,
-  // kind: class of its cells}; or with draw(cell, row), which fills the cell itself.
+  // kind: class of its cells, value(row): in place of row[key]}; or with draw(cell, row), which fills the cell itself.
   constructor(place, columns, { caption, empty = "none", sort = null, rowClass = () => "" }) {
     this.columns = columns;
     this.empty = empty;
@@ -73,7 +73,8 @@ export class Table {
     const sign = down ? -1 : 1;
     const compare = rows.length > ROWS_COLLATED ? (a, b) => (a < b ? -1 : Number(a > b)) : collator.compare;
     const order = (a, b) => (typeof a === "string" ? compare(a, b) : a - b);
-    return rows.slice(0, rows.length).sort((a, b) => sign * order(a[key], b[key]));
+    const value = this.columns.find((column) => column.key === key)?.value ?? ((row) => row[key]);
+    return rows.slice(0, rows.length).sort((a, b) => sign * order(value(a), value(b)));
   }
 
   line() {
@@ -99,12 +100,13 @@ export class Table {
         column.draw(line.cells[index], row);
         return;
       }
-      const text = column.show ? column.show(row[column.key], row) : String(row[column.key]);
+      const value = column.value ? column.value(row) : row[column.key];
+      const text = column.show ? column.show(value, row) : String(value);
       const cell = line.cells[index];
       const place = column.button ? cell.firstChild : cell;
       if (place.textContent !== text) {
         place.textContent = text;
-        cell.title = column.tip?.(row[column.key]) || (text.length > 24 ? text : "");
+        cell.title = column.tip?.(value) || (text.length > 24 ? text : "");
         if (column.button) place.hidden = !text;
       }
     });

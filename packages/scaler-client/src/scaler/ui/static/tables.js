@@ -20,8 +20,8 @@ const user = (key) => ({ key, title: "User", show: (value) => value || "–" });
 const bad = (is) => (is ? "silent" : "");
 
 // chosen() is the worker whose processors are shown, choose(worker) makes it another; openTask(id) shows that task;
-// cancelAll(client) asks whether all its tasks are to be canceled.
-export function allTables({ chosen, choose, openTask, cancelAll }) {
+// cancelAll(client) asks whether all its tasks are to be canceled; errorOf(run) is why a run failed, if that was told.
+export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
   return {
     functions: new Table(at("functions"), [text("name", "Function"), number("tasks", "Tasks")], {
       caption: "Unfinished tasks by function", empty: "no unfinished task",
@@ -80,7 +80,7 @@ export function allTables({ chosen, choose, openTask, cancelAll }) {
     tasks: new Table(at("task-table"), [
       { key: 4, title: "Began", show: clock, number: true }, text(1, "Function"),
       { key: 6, title: "Status", tip: (status) => STATES_EXPLAINED[status] ?? "" },
-      number(5, "Ran", seconds), text(2, "Worker"), { key: 3, title: "Processor", show: String },
+      { key: "error", title: "Error", value: errorOf }, number(5, "Ran", seconds), text(2, "Worker"), { key: 3, title: "Processor", show: String },
       { key: 0, title: "Task", show: taskName, button: (row) => openTask(row[0]) },
     ], {
       caption: "Tasks that ended, the latest first", empty: "loading…",

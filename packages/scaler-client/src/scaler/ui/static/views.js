@@ -1,6 +1,6 @@
 // The tables and figures, from the last status and what was kept of those before.
 import { Chart } from "./charts.js";
-import { bytes, clock, count, element, percent, plural, seconds, taskName } from "./format.js";
+import { bytes, clock, count, element, percent, plural, seconds, taskButton, taskName } from "./format.js";
 import { totals } from "./stream.js";
 import { matches, words } from "./table.js";
 import { uses } from "./use.js";
@@ -14,8 +14,8 @@ const LOGS_SHOWN = 500, RUNS_LISTED = 20000;
 const [TASK, FUNCTION, WORKER, , , , STATUS] = [0, 1, 2, 3, 4, 5, 6];
 
 export class Views {
-  constructor(page, openTask, control) {
-    this.page = page;
+  constructor(page, openTask, control, openView) {
+    Object.assign(this, { page, openTask, openView });
     this.chosen = null;
     this.forget();
     this.charts = {
@@ -25,7 +25,9 @@ export class Views {
       cpu: new Chart(at("chart-cpu"), ["workers", "scheduler"], (value) => value.toFixed(2), { least: 0.1 }),
     };
     const choose = (worker) => { this.chosen = worker.id; this.workers(); };
-    this.tables = allTables({ chosen: () => this.chosen, choose, openTask, cancelAll: (client) => control.client(client) });
+    this.errorOf = (run) => (run[STATUS] === "success" ? "" : page.errors.get(run[TASK]) ?? "");
+    const cancelAll = (client) => control.client(client);
+    this.tables = allTables({ chosen: () => this.chosen, choose, openTask, cancelAll, errorOf: this.errorOf });
     at("worker-drain").addEventListener("click", () => control.worker(this.worker));
     this.paused = null;  // what the task log shows while it stands still
     at("task-pause").addEventListener("click", () => this.pause());
@@ -51,7 +53,8 @@ export class Views {
       ["Workers", count(workers.length) + (silent ? `, ${count(silent)} silent` : "")],
       ["Unfinished tasks", count(sum(tasks, STATES))],
       ["Ended per second", count(rate.at(-1) ?? 0)], ["Succeeded", count(tasks.success ?? 0)],
-      ["Did not succeed", count(sum(tasks, ENDS) - (tasks.success ?? 0))], ["Scheduler up for", seconds(scheduler.uptime)],
+      ["Did not succeed", count(sum(tasks, ENDS) - (tasks.success ?? 0)), () => this.openView("errors")],
+      ["Scheduler up for", seconds(scheduler.uptime)],
     ]);
     facts(at("states"), [...STATES, ...ENDS].map((name) => [name, count(tasks[name] ?? 0)]));
     facts(at("use"), uses(status.use));
@@ -114,7 +117,7 @@ export class Views {
     let found = latest(runs, looked);
     if (wanted.length) {
       found = found.slice(0, looked).filter((run) =>
-        matches(wanted, run[TASK], taskName(run[TASK]), run[FUNCTION], run[WORKER], run[STATUS]));
+        matches(wanted, run[TASK], taskName(run[TASK]), run[FUNCTION], run[WORKER], run[STATUS], this.errorOf(run)));
     }
     const [sampled, ended] = totals(shares);
     const share = sampled < 0.999 * ended ? `; a sample, ${count(sampled)} of ${count(ended)} that ended` : "";
@@ -172,7 +175,7 @@ export class Views {
     const empty = this.page.stream.isLoading ? "loading…" : "nothing was printed";
     if (!this.shown) place.replaceChildren(...(found.length ? [] : [empty]));
     this.shown += found.length;
-    place.append(...found.map(logLine));
+    place.append(...found.map((one) => logLine(one, this.openTask)));
     while (place.children.length > LOGS_SHOWN) place.firstChild.remove();
     if (isAtEnd) place.scrollTop = place.scrollHeight;
   }
@@ -183,10 +186,11 @@ export class Views {
   }
 }
 
-function logLine(one) {
+function logLine(one, openTask) {
   const line = element("div", undefined, { class: one.stream });
-  const where = `${clock(one.at)} worker ${one.worker}, task ${taskName(one.task)}  `;
-  line.append(element("span", where), one.text.replace(/\n$/, ""));
+  const where = element("span", `${clock(one.at)} worker ${one.worker}, task `);
+  where.append(taskButton(one.task, openTask), "  ");
+  line.append(where, one.text.replace(/\n$/, ""));
   return line;
 }
 
@@ -220,16 +224,21 @@ function rates(history) {
   return [found[1] ?? 0, ...found.slice(1)];
 }
 
+// A pair may have a third: what a click on its value does.
 function facts(place, pairs) {
   if (place.children.length !== pairs.length) {
-    place.replaceChildren(...pairs.map(([name]) => {
-      const box = element("div");
-      box.append(element("dt", name), element("dd"));
+    place.replaceChildren(...pairs.map(([name, , open]) => {
+      const box = element("div"), value = element("dd");
+      if (open) {
+        value.append(element("button", "", { type: "button", class: "link" }));
+        value.firstChild.addEventListener("click", open);
+      }
+      box.append(element("dt", name), value);
       return box;
     }));
   }
   pairs.forEach(([, value], i) => {
-    const box = place.children[i].lastChild;
+    const cell = place.children[i].lastChild, box = cell.firstElementChild ?? cell;
     if (box.textContent !== value) box.textContent = value;
   });
 }

@@ -1,0 +1,39 @@
+"""How the task of a future ended, in one sentence, from what its client has received."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.client.future import ScalerFuture
+from scaler_protocol.errors import readable
+from scaler_protocol.messages import TaskError
+
+_LINE_CHARACTERS = 300
+
+
+def ended_sentence(future: ScalerFuture[Any]) -> str:
+    """Of a future that is done. Its result is neither read nor fetched."""
+    if future.cancelled():
+        return "it was canceled"
+    seconds = future.profiling_info().duration_s
+    after = f" after {duration_text(seconds)}" if seconds > 0 else ""
+    failure = future.failure()
+    return f"it has ended{after}: ask for its result" if failure is None else f"it failed{after}: {_line_of(failure)}"
+
+
+def duration_text(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
+
+
+def _line_of(failure: TaskError | BaseException) -> str:
+    """Its type and the first line of what it says."""
+    if isinstance(failure, TaskError):
+        kind, message = failure.type_name.rpartition(".")[2], failure.message
+    else:
+        kind = type(failure).__name__
+        try:
+            message = str(failure)
+        except Exception:  # noqa: BLE001 whatever a class of the program raises
+            message = ""
+    first = message.strip().partition("\n")[0]
+    return readable(": ".join(filter(None, (kind, first[:_LINE_CHARACTERS]))) or "no reason was given")

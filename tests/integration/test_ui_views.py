@@ -1,0 +1,109 @@
+"""Views of scaler_ui in a real browser: where what is shown leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import ClusterEvent
+from tests.support.browsers import NEEDS_BROWSER, open_view, seen
+from tests.support.pages import (
+    NASTY,
+    ServedPage,
+    failed,
+    failures,
+    printed,
+    samples,
+    status,
+    task,
+    with_objects,
+    worker,
+)
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = NEEDS_BROWSER
+
+
+def test_how_many_did_not_succeed_leads_to_the_errors(page: Page, served: ServedPage) -> None:
+    served.tell(status([worker(1)], done=100_000), failures(failed(1)))
+    page.locator("#facts div").filter(has_text="Did not succeed").get_by_role("button", name="20").click()
+    seen(page.locator("#errors"), "1 kind of error in 1 task")
+    assert page.url.endswith("#/errors")
+
+
+def test_the_task_log_says_why_a_task_failed(page: Page, served: ServedPage) -> None:
+    served.tell(
+        status([worker(0)]),
+        samples([worker(0)], first=95, each=3),
+        failures(replace(failed(96, line=NASTY), type_name="ValueError")),
+    )
+    open_view(page, "tasks")
+    rows = page.locator("#task-table tbody tr")
+    seen(rows.filter(has_text="6120636c:96"), f"ValueError: {NASTY}")
+    assert rows.filter(has_text="ValueError").count() == 1
+    page.locator("#task-table").get_by_role("button", name="Error").click()
+    page.locator("#task-table").get_by_role("button", name="Error").click()
+    seen(rows.first, "ValueError")
+    page.locator("#task-search").fill("valueerror")
+    seen(page.locator("#task-count"), "1 of the last 3 tasks")
+
+
+def test_ids_in_output_answers_and_events_open_their_tasks(page: Page, served: ServedPage) -> None:
+    box = page.get_by_role("dialog")
+    events = [
+        ClusterEvent(1, 9.0, "control", "6120636c:1", "canceled a task of ana"),
+        ClusterEvent(2, 8.0, "control", "6120636c:70", "canceled a task of ana"),
+        ClusterEvent(3, 7.0, "worker_joined", "6120636c:1"),
+    ]
+    served.tell(status([worker(0)]), samples([worker(0)]), printed("priced 17\n", 1), failures(events=events))
+    open_view(page, "logs")
+    page.locator("#log-lines").get_by_role("button", name="6120636c:1").click()
+    seen(box, task(1).hex())
+    page.keyboard.press("Escape")
+    open_view(page, "events")
+    assert page.locator("#event-table td button").count() == 2, "a worker may be called like a task"
+    page.locator("#event-table").get_by_role("button", name="6120636c:1").click()
+    seen(box, task(1).hex())
+    page.keyboard.press("Escape")
+    page.locator("#event-table").get_by_role("button", name="6120636c:70").click()
+    seen(page.locator("#waiting #explain-answer"), "no scheduler answers")
+    answer = {"task": task(70).hex(), "function": "<b>fit</b>", "user": "", "state": "queued", "text": "it waits"}
+    page.route("**/explain?task=*", lambda route: route.fulfill(json=answer))
+    page.get_by_role("button", name="Ask", exact=True).click()
+    seen(page.locator("#explain-answer"), "<b>fit</b> 6120636c:70: it waits")
+    page.locator("#explain-answer").get_by_role("button", name="6120636c:70").click()
+    seen(box, task(70).hex())
+    page.keyboard.press("Escape")
+    open_view(page, "events")
+    page.locator("#event-table").get_by_role("button", name="6120636c:70").click()
+    seen(box, task(70).hex())
+
+
+def cells(page: Page, table: str) -> list[list[str]]:
+    rows = page.locator(f"#{table} tbody tr")
+    return [row.locator("td").all_text_contents() for row in rows.all()]
+
+
+def test_objects_are_told_with_their_owners_and_hosts(page: Page, served: ServedPage) -> None:
+    told = with_objects(status([worker(0)]))
+    users = tuple(replace(one, user="ana") for one in told.clients)
+    served.tell(replace(told, clients=users), at=1_000.0)
+    open_view(page, "objects")
+    owner, value = told.clients[0].peer_id.hex()[:8], told.storage.largest[0].object_id.hex()[:8]
+    seen(page.locator("#object-table"), "table of prices")
+    assert cells(page, "object-table") == [
+        [value, "4.0 MiB", "9.0 s", "ana", owner, "1", "disk"],
+        ["table of prices", "2.0 MiB", "90.0 s", "ana", owner, "3", "memory"],
+    ]
+    assert cells(page, "object-clients") == [[owner, "ana", "2", "6.0 MiB", "41 on desk"]]
+    assert cells(page, "object-hosts") == [
+        ["node7", "0 B", "0 B", "1.0 MiB", "3.0 MiB"], ["(others)", "0 B", "0 B", "7 B", "8 B"]
+    ]  # fmt: skip
+    read = tuple(replace(one, got_bytes=one.got_bytes + 5000) for one in told.storage.traffic)
+    served.tell(replace(told, sequence=2, storage=replace(told.storage, traffic=read)), at=1_010.0)
+    seen(page.locator("#object-hosts"), "500 B")
+    assert [row[1:3] for row in cells(page, "object-hosts")] == [["0 B", "500 B"]] * 2
+    served.tell(replace(told, sequence=3, storage=replace(told.storage, largest=())), at=1_011.0)
+    seen(page.locator("#object-table"), "no object has 64 KiB or more")
