@@ -88,15 +88,13 @@ class Client(Submitting):
                 a `SchedulerClusterCombo`, which is then kept running. None, in a task: the scheduler of that task.
             profiling: accepted, without effect: every task is measured.
             timeout_seconds: for so long, above 0, the client waits for a scheduler, now or when it was lost.
-            heartbeat_interval_seconds: above 0; how often a client that sends nothing else shows that it lives. At
-                least three heartbeats fit into `timeout_seconds`.
+            heartbeat_interval_seconds: above 0; so often an idle client sends a sign, at most `timeout_seconds` / 3.
             serializer: turns functions, arguments and results into bytes. None: cloudpickle.
             stream_output: True writes what tasks print to this program's output too.
             object_storage_address: of the storage as this program reaches it. None: as the scheduler names it.
             key_file: the cluster's key, or a ticket. None: searched for (docs: "Who may do what").
             insecure: True for a cluster that was started so, with neither key nor encryption.
-            trust_results: False reads only numbers, texts, bytes and the standard library's collections from workers:
-                to read any other pickle runs code that the worker has chosen.
+            trust_results: False refuses results that are no plain values or collections: reading a pickle runs code.
             on_exit: leaving a `with` block cancels unfinished tasks and logs their number; "wait" waits for them.
             weight: of this program while programs compete for workers, 0.01 to 1; 0.1 is a tenth of another's time.
             code: modules that this client's functions import, where workers lack them: as for `send_code`.
@@ -157,10 +155,8 @@ class Client(Submitting):
     # ------------------------------------------------------------ ending
 
     def clear(self) -> None:
-        """Cancel all unfinished tasks of this client, wait for their end for up to 60 s, and invalidate its references.
-
-        It stays usable. A `map` that waits for some of the tasks in another thread raises CancelledError.
-        """
+        """Cancel all unfinished tasks of this client, wait up to 60 s for their end, and invalidate its references. The
+        client stays usable. A `map` that waits for some of the tasks in another thread raises CancelledError."""
         calls = self._ready()
         connection = calls.connection
         collectors = connection.pending_collectors(self._owner)
@@ -251,7 +247,6 @@ class Client(Submitting):
         now on find them; tasks submitted before keep what they had.
 
         It replaces what was sent before. Call it again when files have changed, and without arguments to send none.
-        See "Your own code on the workers" in the guide.
 
         Args:
             code: a module file, a package, a directory with modules and packages in it (as an entry of `sys.path`), a
@@ -385,14 +380,13 @@ class Client(Submitting):
         return sorted(set(super().__dir__()) - CALLED_HERE.keys())
 
     def __getstate__(self) -> dict[str, Any]:
-        storage_address = self._storage_address
         return {
             "address": self._address,
             "timeout_seconds": self._timeout_seconds,
             "heartbeat_interval_seconds": self._heartbeat_seconds,
             "serializer": self._serializer,
             "stream_output": self._stream_output,
-            "object_storage_address": storage_address,
+            "object_storage_address": self._storage_address,
             # No key and no name of a file: in a task the worker's ticket counts, elsewhere what is found there.
             "insecure": self._keys.insecure,
             "trust_results": self._trusts_results,
