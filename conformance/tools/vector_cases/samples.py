@@ -249,6 +249,7 @@ FULL: list[Message] = [
         recalled_count=2**33, returned_count=17, watcher_count=3, left_out_count=2**34,
         standby_of="tcp://10.0.0.9:2345", standbys=("scaler-scheduler on n2", ""), is_recovering=True,
         recovery_seconds=1.5, expected_count=2**31, presented_count=7,
+        repeat_counts=(Count("worker_lost", 2**33), Count("x-moon", 1)),
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

@@ -163,6 +163,8 @@ def test_what_became_of_lost_attempts_is_told_also_after_a_success(story: Story)
     assert (answer.state, answer.record.status, answer.record.attempt) == ("", STATUS_SUCCESS, 3)
     assert (answer.record.accounts, answer.record.worker, answer.record.age_seconds) == (lines, "v", 2.0)
     assert ask(story, "a") == Explanation(0, task("a"), worker_count=1), "a client has its result"
+    told = {one.name: one.value for one in story.core.snapshot(story.now).repeat_counts}
+    assert told == {"worker_lost": 2, "worker_left": 0, "processor_died": 1, "failed": 0}, "b was lost, too"
 
 
 def test_a_monitor_is_told_how_a_task_has_ended_as_far_as_it_is_kept(story: Story) -> None:

@@ -74,6 +74,10 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
 
   functions @36 :List(FunctionEntry);
   # What has become of all tasks since the start, by function: those with unfinished tasks first. (MON-38, MON-40)
+
+  repeatCounts @37 :List(Count);
+  # How often a task has begun another attempt since the start, by why: worker_lost, worker_left, processor_died, failed;
+  # others may be added (MON-6). (MON-58)
 }
 
 struct FunctionEntry @0xc7d1e5a3928b4f06 {

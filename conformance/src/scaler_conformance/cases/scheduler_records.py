@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_conformance.case import cases_for
+from scaler_conformance.cases.scheduler_watching import snapshot
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id
 from scaler_conformance.scene import Scene
@@ -64,6 +65,37 @@ def a_monitor_is_told_of_lost_attempts_also_after_a_success(scene: Scene) -> Non
         told, ("", task.id, CODES.STATUS_SUCCESS, 3), "state, and id, status and attempt of the record", "MON-57"
     )
     scene.equal((record["accounts"], record["worker"]), (accounts, worker.name), "accounts and worker", "MON-57")
+
+
+@case("MON-58", seconds=30.0)
+def attempts_that_are_repeated_are_counted(scene: Scene) -> None:
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=1), scene.client()
+
+    def counts() -> dict[str, int]:
+        return {one["name"]: one["value"] for one in snapshot(watcher)["repeatCounts"]}
+
+    before = counts()
+    (task,) = client.submit(1, lostProcessorsLimit=2, retries=1)
+    scene.settle(client, worker)
+    expected = {"processor_died": 0, "failed": 0, "worker_lost": 0, "worker_left": 0}
+    for name, status in (("processor_died", CODES.STATUS_PROCESSOR_DIED), ("failed", CODES.STATUS_FAILED)):
+        (held,) = worker.expect_dispatch(1)
+        worker.credit(1)
+        worker.finish(held, status=status)
+        scene.settle(worker)
+        expected[name] = 1
+        told = {reason: count - before.get(reason, 0) for reason, count in counts().items() if reason in expected}
+        scene.equal(told, expected, f"repeatCounts after an attempt that ended as {name}", "MON-58")
+    worker.expect_dispatch(1)
+    worker.leave()
+    scene.equal(counts()["worker_left"] - before["worker_left"], 1, "repeatCounts of a worker that has left", "MON-58")
+    other = scene.worker(credit=1)
+    scene.settle(other)
+    (last,) = other.expect_dispatch(1)
+    other.finish(last, status=CODES.STATUS_FAILED)
+    scene.settle(other, client)
+    client.expect_status(task, CODES.STATUS_FAILED)
+    scene.equal(counts()["failed"] - before["failed"], 1, "repeatCounts of the last attempt", "MON-58")
 
 
 @case("MON-57", "MON-43", "MON-33")

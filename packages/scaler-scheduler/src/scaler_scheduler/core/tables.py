@@ -48,6 +48,9 @@ from scaler_scheduler.core.workers import LoadIndexes, Worker
 #: What the column of attempts has room for (SCH-5).
 LAST_ATTEMPT = 65_535
 
+#: Why an attempt of a task was followed by another one. (MON-58)
+REPEAT_REASONS = ("worker_lost", "worker_left", "processor_died", "failed")
+
 #: So many in one Release: an envelope of the default size has room for some more (LIM-1).
 IDS_IN_A_MESSAGE = 65_536
 #: So many in one Dispatch, and so many in one Cancel or Recall, which cost a worker more for each task, however long
@@ -218,8 +221,7 @@ class Tables:
         self.backlog = Backlog(self.ready, self._unread)
         self.dependencies = Dependencies()
         self.attempts: dict[TaskId, int] = {}  #: current attempt, for tasks past their first (SCH-5)
-        #: names of the workers that were lost with a task
-        self.lost_workers: dict[TaskId, tuple[str, ...]] = {}
+        self.lost_workers: dict[TaskId, tuple[str, ...]] = {}  #: names of the workers that were lost with a task
         #: runs that used up a retry: they failed, or were lost with a processor too many (SCH-15)
         self.retried: dict[TaskId, int] = {}
         #: what is known of the attempts whose processor died and that were tried again (SCH-75, SCH-41)
@@ -244,6 +246,7 @@ class Tables:
         self.functions = FunctionTable()
         #: tasks that workers were asked to give back, and that they gave back (SCH-20)
         self.recalled_count = self.returned_count = 0
+        self.repeat_counts = dict.fromkeys(REPEAT_REASONS, 0)
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
