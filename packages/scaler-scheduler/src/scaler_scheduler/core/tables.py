@@ -48,6 +48,9 @@ from scaler_scheduler.core.workers import LoadIndexes, Worker
 #: What the column of attempts has room for (SCH-5).
 LAST_ATTEMPT = 65_535
 
+#: Why an attempt of a task was followed by another one. (MON-58)
+REPEAT_REASONS = ("worker_lost", "worker_left", "processor_died", "failed")
+
 #: So many in one Release: an envelope of the default size has room for some more (LIM-1).
 IDS_IN_A_MESSAGE = 65_536
 #: So many in one Dispatch, and so many in one Cancel or Recall, which cost a worker more for each task, however long
@@ -115,6 +118,7 @@ class Client:
         "share",
         "software",
         "unfinished_count",
+        "user",
         "window",
     )
 
@@ -132,8 +136,8 @@ class Client:
         self.peer_id = peer_id
         #: what its program has had of the workers (SCH-91)
         self.share = share
-        #: whose session it is; None: the cluster has no keys
-        self.identity = identity
+        #: whose session it is, and the user's name as monitors are shown it; None: the cluster has no keys
+        self.identity, self.user = identity, user_of(identity)
         #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
         self.grant = grant
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
@@ -166,10 +170,6 @@ class Client:
         self.combinations = combinations  #: those of its user
         #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
         self.generation = 0
-
-    @property
-    def user(self) -> str:
-        return user_of(self.identity)
 
     def own(self, header: TaskHeader) -> TaskHeader:
         """The header as it is dispatched (SCH-3, OWN-16, SCH-61). Programs use one header again and again."""
@@ -218,8 +218,7 @@ class Tables:
         self.backlog = Backlog(self.ready, self._unread)
         self.dependencies = Dependencies()
         self.attempts: dict[TaskId, int] = {}  #: current attempt, for tasks past their first (SCH-5)
-        #: names of the workers that were lost with a task
-        self.lost_workers: dict[TaskId, tuple[str, ...]] = {}
+        self.lost_workers: dict[TaskId, tuple[str, ...]] = {}  #: names of the workers that were lost with a task
         #: runs that used up a retry: they failed, or were lost with a processor too many (SCH-15)
         self.retried: dict[TaskId, int] = {}
         #: what is known of the attempts whose processor died and that were tried again (SCH-75, SCH-41)
@@ -242,10 +241,8 @@ class Tables:
         self.presentation = Presentation()  #: what workers have from a predecessor
         self.counts: Counter[State] = Counter()
         self.functions = FunctionTable()
-        #: tasks that workers were asked to give back, and that they gave back (SCH-20)
-        self.recalled_count = self.returned_count = 0
-        #: attempts that were followed by another one, by why (MON-58)
-        self.repeat_counts = dict.fromkeys(("worker_lost", "worker_left", "processor_died", "failed"), 0)
+        self.recalled_count = self.returned_count = 0  #: tasks that workers were asked to give back, and gave (SCH-20)
+        self.repeat_counts = dict.fromkeys(REPEAT_REASONS, 0)
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)
