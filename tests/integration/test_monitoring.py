@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,31 @@ def test_a_scheduler_that_waits_for_its_storage_is_seen(stage: Stage) -> None:
         state = wait_for(subscription, lambda state: bool(state.status and state.status.sequence > 1), "it publishes")
         assert state.is_live and state.status is not None and not state.status.is_storage_connected
     scheduler.end()
+
+
+def test_the_loss_and_return_of_the_storage_are_events(stage: Stage) -> None:
+    cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"))
+    seen: dict[int, str] = {}
+
+    def are(*kinds: str) -> Callable[[ClusterState], bool]:
+        """Why it cannot be reached is told as often as it changes."""
+
+        def is_so(state: ClusterState) -> bool:
+            events = state.status.events if state.status else ()
+            seen.update((one.number, one.kind) for one in events if one.kind.startswith("storage_"))
+            return [kind for kind, _ in groupby(seen[number] for number in sorted(seen))] == list(kinds)
+
+        return is_so
+
+    with Subscription(cluster.address) as subscription:
+        state = wait_for(subscription, are("storage_connected"), "the storage is connected")
+        assert state.status is not None
+        (connected,) = (one for one in state.status.events if one.kind == "storage_connected")
+        assert connected.text == state.status.storage_address
+        cluster.storage.end(signal.SIGKILL)
+        cluster.start_storage()  # which does not know the session: that is the loss
+        wait_for(subscription, are("storage_connected", "storage_lost", "storage_connected"), "both are told")
+    cluster.stop()
 
 
 def test_a_watcher_needs_the_key_at_either_address(stage: Stage, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.support.pages import (
     ServedPage,
     failed,
     failures,
+    heard,
     printed,
     samples,
     status,
@@ -107,3 +108,33 @@ def test_objects_are_told_with_their_owners_and_hosts(page: Page, served: Served
     assert [row[1:3] for row in cells(page, "object-hosts")] == [["0 B", "500 B"]] * 2
     served.tell(replace(told, sequence=3, storage=replace(told.storage, largest=())), at=1_011.0)
     seen(page.locator("#object-table"), "no object has 64 KiB or more")
+
+
+def test_a_page_whose_connection_was_lost_goes_on(page: Page, served: ServedPage) -> None:
+    """It keeps the runs that it has, and is told those that it has not."""
+    served.tell(status([worker(0)]), samples([worker(0)], first=10))
+    page.reload()
+    open_view(page, "tasks")
+    seen(page.locator("#task-count"), "2 of the last 2 tasks")
+    served.tell(samples([worker(0)], first=20))
+    seen(page.locator("#task-count"), "4 of the last 4 tasks")
+    opened: list[str] = []
+    feed, open_page = served.feed, served.feed.open
+
+    def reopened(address: str = "", last_event_id: str = "") -> object:
+        opened.append(last_event_id)
+        feed.heard(*heard(samples([worker(0)], first=40)))
+        return open_page(address, last_event_id)
+
+    def lose() -> None:
+        for one in list(feed._pages):
+            feed.close(one)
+            one.dismiss()
+        feed._take(*heard(samples([worker(0)], first=30)), 0.0)
+
+    feed.open = reopened  # type: ignore[method-assign,assignment]
+    feed._loop.call_soon_threadsafe(lose)
+    seen(page.locator("#task-count"), "8 of the last 8 tasks")
+    assert len(opened) == 1 and opened[0]
+    shown = page.locator("#task-table tbody tr td:last-child").all_text_contents()
+    assert shown == [f"6120636c:{number}" for number in (41, 40, 31, 30, 21, 20, 11, 10)]

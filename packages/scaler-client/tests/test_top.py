@@ -134,7 +134,7 @@ def test_the_sections_and_the_line_of_a_worker() -> None:
     assert "2732890|sd-1e7d-dfba|d26e+" not in text, "24 letters are not cut"
     cells = next(line for line in text.splitlines() if line.startswith("2732890")).partition("|  ")[0].split()
     assert cells[1:6] == ["0.5%", "111.8MiB", "0.5%", "[|.......]", "113.3MiB"]
-    assert cells[7:13] == ["1,000", "0", "0", "0", "0.7ms", "100"]
+    assert cells[8:14] == ["1,000", "0", "0", "0", "0.7ms", "100"]
     for part in (
         "scheduler ",
         "rss 130.1MiB",
@@ -314,6 +314,19 @@ def test_bars_and_sparklines() -> None:
     assert [bar(share, 6) for share in (0.0, 0.01, 0.5, 1.0, 7.0)] == ["[....]", "[|...]", "[||..]", "[||||]", "[||||]"]
     assert sparkline((0.0, 6.0, 14.0), 9) == "▁▄█"
     assert sparkline((9.0, 1.0, 1.0), 2) == "██" and sparkline((0.0, 0.0), 2) == "▁▁" and sparkline((1.0,), 0) == ""
+
+
+def test_a_worker_has_a_bar_of_its_memory_of_what_it_could_have() -> None:
+    processors = (ProcessorStatus(rss_bytes=MIB), ProcessorStatus(rss_bytes=2 * MIB))
+    figures = WorkerStatus(agent_rss_bytes=MIB, host_free_bytes=12 * MIB, processors=processors)
+    screen = draw(board_of(live(worker("a", status=figures), worker("b", status=WorkerStatus()))), View(), 220, 50)
+    found = lines(screen)
+    head = next(index for index, line in enumerate(found) if " mem " in line and " ITL" in line)
+    place = found[head].index("mem")
+    bars = [line[place : place + 10] for line in found[head + 1 : head + 3]]
+    assert bars == ["[||......]", "[........]"]
+    narrow = draw(board_of(live(worker("a", status=figures))), View(), 100, 50)
+    assert any(" use " in line for line in lines(narrow)) and not any(" mem " in line for line in lines(narrow))
 
 
 def test_meters_count_the_free_memory_of_a_host_once() -> None:

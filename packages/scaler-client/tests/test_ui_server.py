@@ -206,7 +206,10 @@ async def events_of(answer: Any, count: int) -> list[tuple[str, Any]]:
     found = []
     while len(found) < count:
         kind = (await answer.content.readline()).decode().removeprefix("event: ").strip()
-        data = (await answer.content.readline()).decode().removeprefix("data: ")
+        data = (await answer.content.readline()).decode()
+        if data.startswith("id: "):
+            data = (await answer.content.readline()).decode()
+        data = data.removeprefix("data: ")
         assert await answer.content.readline() == b"\n"
         found.append((kind, json.loads(data)))
     return found

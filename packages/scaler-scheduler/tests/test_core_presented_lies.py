@@ -11,7 +11,7 @@ from tests.support.succession_story import Story, dispatched, identity_of
 
 from scaler_protocol.codes import HELD_ENDED, HELD_RUNNING, KIND_OBJECT, ROLE_CLIENT
 from scaler_protocol.keys import Keyring
-from scaler_protocol.messages import Cancel, Dispatch, Hello, Message, Release, Results
+from scaler_protocol.messages import NO_TASK, Cancel, Dispatch, Hello, Message, Release, Results
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import FEATURE_PRESENT_HELD, presentation
 
@@ -194,6 +194,16 @@ def test_a_client_in_a_task_of_another_cluster_waits_only_for_a_scheduler_that_h
     assert story.core.is_in_task_of(replace(nested(), features=()), pool) is False, "it does not come back"
     story.settle(10.0)
     assert story.core.is_in_task_of(nested(), pool) is False
+
+
+def test_a_client_in_no_task_is_refused_at_once(story: Story) -> None:
+    """A worker's ticket would else open a scheduler that has just begun to any client. (SCH-55)"""
+    outside = replace(nested(), parent_task=NO_TASK)
+    story.settle()
+    assert story.core.is_in_task_of(outside, identity_of("pool")) is False
+    story.worker("w", user="pool")
+    story.holds("w", is_last=False)
+    assert story.core.is_in_task_of(outside, identity_of("pool")) is False
 
 
 def with_child(story: Story) -> None:

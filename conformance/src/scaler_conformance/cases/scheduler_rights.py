@@ -94,6 +94,14 @@ def a_workers_ticket_opens_no_client_outside_its_tasks(scene: Scene) -> None:
     late.expect_reject(CODES.UNAUTHORIZED)
 
 
+@case("SCH-55", fresh=True)
+def a_workers_ticket_opens_no_client_of_a_scheduler_that_has_just_begun(scene: Scene) -> None:
+    """Whose workers may still present tasks (SCH-74): this client is in none."""
+    key_of(scene)
+    stranger = _client(scene, "conformance", "worker", is_open=False, features=["present-held"])
+    stranger.expect_reject(CODES.UNAUTHORIZED)
+
+
 @case("HSK-38")
 def a_client_that_begins_again_stays_in_its_family(scene: Scene) -> None:
     """As the name says that it proves: twice, and not with a grant of another name or of none."""

@@ -228,13 +228,13 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state in _ENDED:
             return self._state != _FINISHED
         assert self._connection is not None, "only futures that are finished from the start have no connection"
+        is_awaited = self._audience is not None and bool(self._audience.borrowers)
         self._connection.cancel((self._task_id,))
         if timeout is None:
             canceled = outcome_of(self._task_id, codes.STATUS_CANCELED)
             if not self.complete_alone(canceled):
-                audience = self._watched()
-                self._end_before(audience, canceled)
-                self._connection.tell_later(self, canceled, is_awaited=bool(audience.borrowers))
+                self._end_before(self._watched(), canceled)
+                self._connection.tell_later(self, canceled, is_awaited=is_awaited)
             return self.cancelled()
         try:
             self._wait(timeout)

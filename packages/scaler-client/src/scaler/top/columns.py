@@ -46,6 +46,12 @@ class WorkerRow:
         return self.cpu / self.processor_count if self.processor_count else 0.0
 
     @property
+    def memory_share(self) -> float:
+        """Of what it could have: what it and its processors take, and what is free on its host."""
+        taken = self.agent_rss_bytes + self.rss_bytes
+        return taken / (taken + self.host_free_bytes) if taken else 0.0
+
+    @property
     def is_silent(self) -> bool:
         return self.silent_seconds > SILENT_SECONDS
 
@@ -117,6 +123,7 @@ COLUMNS = (
     Column("cpu", "c", lambda row: row.cpu, lambda row: cpu_text(row.cpu), 0),
     Column("use", "", lambda row: row.cpu_share, lambda row: bar(row.cpu_share, BAR_COLUMNS), 6, is_right=False),
     Column("rss", "m", lambda row: row.rss_bytes, lambda row: byte_text(row.rss_bytes), 1),
+    Column("mem", "", lambda row: row.memory_share, lambda row: bar(row.memory_share, BAR_COLUMNS), 11, is_right=False),
     Column("os_rss_free", "F", lambda row: row.host_free_bytes, lambda row: byte_text(row.host_free_bytes), 8),
     Column("free", "f", lambda row: row.free_count, lambda row: count_text(row.free_count), 2),
     Column("sent", "w", lambda row: row.sent_count, lambda row: count_text(row.sent_count), 1),

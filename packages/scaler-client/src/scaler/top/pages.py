@@ -45,7 +45,7 @@ HELP = (
 MEANINGS = (
     ("agt_cpu, agt_rss", "processor and memory use of the worker itself"),
     ("cpu, rss", "the same of its processors, which run the tasks"),
-    ("use", "cpu, of as many cores as it has processors"),
+    ("use, mem", "cpu, of as many cores as it has processors; memory, of that and what is free"),
     ("os_rss_free", "free memory of its machine"),
     ("free", "how many more tasks it takes now"),
     ("sent", "tasks that it was sent and that have not ended"),

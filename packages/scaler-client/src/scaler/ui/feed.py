@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import re
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard, Playback
 from scaler.monitoring.control import outcome_text
+from scaler.monitoring.endings import record_text
 from scaler.monitoring.profiles import flame, merged, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
@@ -24,6 +26,7 @@ from scaler.ui.costly import CostlyTexts
 from scaler.ui.ended import ended_text
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
+from scaler.ui.task_facts import facts_of
 from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId, shown_parts, shown_task
@@ -55,17 +58,19 @@ ShortId = tuple[bytes, int]
 class Page:
     """One browser tab that listens. What it has to be told yet is a place in what the feed keeps for all pages."""
 
-    def __init__(self, beginning: bytes, runs: Ring, events: Ring, address: str = "") -> None:
+    def __init__(self, beginning: bytes, runs: Runs, events: Ring, address: str = "", since: int = 0) -> None:
+        """`since`: the number of the first runs that it does not have."""
         self.address = address
         self.opened_at = time.monotonic()
         self._has_news = asyncio.Event()
         self._listening = asyncio.current_task()
-        self.begin(beginning, runs, events)
+        self.begin(beginning, runs, events, since)
 
-    def begin(self, beginning: bytes, runs: Ring, events: Ring) -> None:
+    def begin(self, beginning: bytes, runs: Runs, events: Ring, since: int = 0) -> None:
         """Also once more, when a replay has come to another moment."""
         self._beginning = beginning
-        self._runs, self._run, self._runs_end = runs, runs.first, runs.end
+        self._runs, self._since, self._until, self._end = runs, since, runs.ring.end, runs.ring.end
+        self._is_loading = max(since, runs.ring.first) < self._end
         self._events, self._event = events, events.end
         self.wake()
 
@@ -90,19 +95,48 @@ class Page:
         return text
 
     def _kept(self) -> bytes:
-        """First the beginning, then the runs of that moment, then what has happened since."""
+        """First the beginning, then the runs of that moment, the latest first, then what has happened since."""
         if self._beginning:
             text, self._beginning = self._beginning, b""
             return text
-        if self._run < self._runs_end:
-            self._run, texts = self._runs.read(self._run, self._runs_end, PART_BYTES)
-            if texts:
-                return b'event: runs\ndata: {"runs":[%s]}\n\n' % b",".join(text[1:-1] for text in texts)
+        if self._is_loading:
+            return self._earlier()
         if self._event < self._events.first:
             missed, self._event = self._events.first - self._event, self._events.first
             return packed("dropped", {"count": missed})
         self._event, texts = self._events.read(self._event, self._events.end, 1)
         return texts[0] if texts else b""
+
+    def _earlier(self) -> bytes:
+        """A part of the runs, each earlier than the one before. With the last one, the page has all until its end."""
+        ring = self._runs.ring
+        self._until, texts = ring.read_back(self._since, self._until, PART_BYTES)
+        rows = b",".join(text[1:-1] for text in texts)
+        self._is_loading = self._until > max(self._since, ring.first)
+        if self._is_loading:
+            return b'event: runs\ndata: {"runs":[%s]}\n\n' % rows
+        return b'event: runs\nid: %s\ndata: {"runs":[%s],"complete":true}\n\n' % (
+            self._runs.id_of(self._end).encode(), rows
+        )  # fmt: skip
+
+
+class Runs:
+    """The runs of one model, and what a browser calls a place in them: it names the last such place when its connection
+    was lost."""
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+        self._name = secrets.token_hex(4)
+
+    def id_of(self, number: int) -> str:
+        return f"{self._name}-{number}"
+
+    def number_of(self, event_id: str) -> int | None:
+        """None: it is of other runs, or some after it are not kept any more."""
+        name, _, number = event_id.partition("-")
+        if name != self._name or not (number.isascii() and number.isdecimal() and len(number) < 16):
+            return None
+        return int(number) if self.ring.first <= int(number) <= self.ring.end else None
 
 
 class Feed:
@@ -110,6 +144,7 @@ class Feed:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self._runs = Runs(model.runs)
         self.watcher: Watcher | None = None
         self.playback: Playback | None = None
         self.may_control = False  #: pages may have tasks canceled, and workers let go
@@ -150,7 +185,8 @@ class Feed:
 
     def _tell(self, kind: str, content: dict[str, Any]) -> None:
         if self._pages and not self._is_jumping:
-            self._events.add(packed(kind, content))
+            place = self._runs.id_of(content["end"]) if kind == "tasks" else ""
+            self._events.add(packed(kind, content, place))
             for page in self._pages:
                 page.wake()
 
@@ -166,10 +202,11 @@ class Feed:
         self._is_jumping = not is_over
         if not is_over:
             self.model = Model(self.model.label)
+            self._runs = Runs(self.model.runs)
             return
         beginning = self._beginning()
         for page in self._pages:
-            page.begin(beginning, self.model.runs, self._events)
+            page.begin(beginning, self._runs, self._events)
 
     def go_on(self, *, seconds: float | None, speed: float | None, is_paused: bool) -> None:
         """What a page wants of the replay: another moment, another speed, a pause."""
@@ -209,14 +246,19 @@ class Feed:
             self._texts[name] = make()
         return self._texts[name]
 
-    def open(self, address: str = "") -> Page | None:
+    def open(self, address: str = "", last_event_id: str = "") -> Page | None:
         """Where there are too many, a page that is open for a while makes room, so that pages which never read cannot
-        hold all places. None: all of them are new."""
+        hold all places. None: all of them are new.
+
+        `last_event_id`: of a browser whose connection was lost. It has the runs until there."""
         of_address = [page for page in self._pages if page.address == address]
         is_room = len(of_address) < PAGES_PER_ADDRESS or self._dismiss_one(of_address)
         if not is_room or (len(self._pages) >= PAGES_LIMIT and not self._dismiss_one(list(self._pages))):
             return None
-        page = Page(self.text("beginning", self._beginning), self.model.runs, self._events, address)
+        beginning, since = self.text("beginning", self._beginning), self._runs.number_of(last_event_id)
+        if since is not None:
+            beginning = packed("resume", {"count": self._runs.ring.end - since}) + beginning
+        page = Page(beginning, self._runs, self._events, address, since or 0)
         self._pages[page] = None
         return page
 
@@ -250,9 +292,10 @@ class Feed:
         text = sentence(found, found.capabilities, self.model.label)
         if not found.state:
             unknown = "the scheduler does not hold it: it has ended, or was never submitted"
-            text = ended_text(self.model, found.task_id.hex()) or unknown
+            text = (found.record.task_id and record_text(found.record)) or ended_text(self.model, found.task_id.hex())
+            text = text or unknown
         told = {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
-        return {**told, "user": found.user}
+        return {**told, "user": found.user, "facts": facts_of(found, time.time())}
 
     async def stack(self, task_id: TaskId) -> dict[str, Any]:
         """Where a running task is in its code, if the operator lets monitors see texts. (MON-42)"""
@@ -319,6 +362,7 @@ class Feed:
             self._asked.pop(number, None)
 
 
-def packed(kind: str, content: dict[str, Any]) -> bytes:
+def packed(kind: str, content: dict[str, Any], event_id: str = "") -> bytes:
     """A server-sent event. JSON has no line breaks, so one line of data holds it."""
-    return f"event: {kind}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()
+    place = f"id: {event_id}\n" if event_id else ""
+    return f"event: {kind}\n{place}data: {json.dumps(content, separators=(',', ':'))}\n\n".encode()

@@ -150,7 +150,7 @@ class Model:
         self.sampled_count += len(new)
         self.ended_count += ended
         self._shares.append((at, len(new), ended))
-        return {"runs": [list(run) for run in new], "share": self._shares[-1]}
+        return {"runs": [list(run) for run in new], "share": self._shares[-1], "end": self.runs.end}
 
     def _take_graphs(self, message: GraphShapes) -> bool:
         """Whether there is anything new. Those that run come first, then the last that did, the latest first."""

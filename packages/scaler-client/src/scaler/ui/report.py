@@ -65,7 +65,7 @@ def html(path: str, other: str = "") -> str:
     told: list[tuple[str, Json]] = [
         ("beginning", first.model.beginning()),
         ("past", {**first.model.past(), "history": first.history}),
-        ("runs", {"runs": [list(run) for run in first.model.kept_runs()]}),
+        ("runs", {"runs": [list(run) for run in first.model.kept_runs()], "complete": True}),
     ]
     if other:
         second = read(other)

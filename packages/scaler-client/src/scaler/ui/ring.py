@@ -49,3 +49,16 @@ class Ring:
             found.append(text)
             size += len(text)
         return max(number, begin + len(found)), found
+
+    def read_back(self, number: int, end: int, most_bytes: int) -> tuple[int, list[bytes]]:
+        """The last texts before `end` and not before `number`, as many as fit, at least one; and the number of the
+        first of them."""
+        begin = at = max(end, self.first)
+        size = 0
+        while at > max(number, self.first):
+            text, _ = self._texts[at - 1 - self.first]
+            if at < begin and size + len(text) > most_bytes:
+                break
+            at -= 1
+            size += len(text)
+        return at, [self._texts[one - self.first][0] for one in range(at, begin)]

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import zlib
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from urllib.parse import quote
@@ -31,6 +32,8 @@ JSON_TYPE = "application/json; charset=utf-8"
 KEEP_ALIVE_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 PIECE_BYTES = 64 * 1024
+GZIP = (16 + 12, 5)
+"""Of the stream of events: its window and its tables, so that a page takes some 32 KiB."""
 MOST_SPEED = 10_000.0
 TRACE_EVENTS = 200
 """Of a trace, that are made in one go."""
@@ -152,14 +155,20 @@ def _file(name: str) -> web.Response:
 
 async def _events(request: web.Request) -> web.StreamResponse:
     feed = request.app[FEED]
-    page = feed.open(request.remote or "")
+    page = feed.open(request.remote or "", request.headers.get("Last-Event-ID", ""))
     if page is None:
         return web.Response(status=503, text="too many pages are open\n")
-    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    packed = "gzip" in request.headers.get("Accept-Encoding", "").lower()
+    headers = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Vary": "Accept-Encoding"}
+    response = web.StreamResponse(headers={**headers, "Content-Encoding": "gzip"} if packed else headers)
+    packer = zlib.compressobj(1, zlib.DEFLATED, *GZIP) if packed else None
     try:
         await response.prepare(request)
         while True:
-            await _write(request, response, await page.next(KEEP_ALIVE_SECONDS) or b": still here\n\n")
+            text = await page.next(KEEP_ALIVE_SECONDS) or b": still here\n\n"
+            if packer is not None:  # each event whole: what waited for more would be late
+                text = packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)
+            await _write(request, response, text)
     except (ConnectionError, asyncio.CancelledError):
         return response  # it was closed
     finally:

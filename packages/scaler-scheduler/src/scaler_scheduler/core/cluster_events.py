@@ -37,12 +37,28 @@ class ClusterEvents:
         self.count = 0
         self._events: deque[tuple[float, ClusterEvent]] = deque(maxlen=EVENTS_KEPT)
         self._limits: dict[str, float] = {}
+        self._lost_at: dict[str, float] = {}  #: by the names of workers, those that were lost last
 
     def note(self, kind: str, subject: str = "", text: str = "", task_count: int = 0) -> None:
         self.count += 1
         line = " ".join(text.split())[:TEXT_CHARACTERS]
         event = ClusterEvent(self.count, 0.0, kind, subject[:SUBJECT_CHARACTERS], line, task_count)
         self._events.append((self._now(), event))
+
+    def note_gone(self, worker: str, text: str, task_count: int, *, is_orderly: bool) -> None:
+        self.note(WORKER_LEFT if is_orderly else WORKER_LOST, worker, text, task_count)
+        self._lost_at.pop(worker, None)
+        if is_orderly:
+            return
+        self._lost_at[worker] = self._now()
+        if len(self._lost_at) > EVENTS_KEPT:
+            del self._lost_at[next(iter(self._lost_at))]
+
+    def note_joined(self, worker: str, place: str) -> None:
+        """Also whether it is one that was lost. It may be the same process, or one that took its place."""
+        lost_at = self._lost_at.pop(worker, None)
+        again = "" if lost_at is None else f"it is there again, {self._now() - lost_at:,.0f} s after it was lost"
+        self.note(WORKER_JOINED, worker, "; ".join(filter(None, (place, again))))
 
     def note_limit(self, name: str, text: str) -> None:
         """`name`: one of a few, of ours."""

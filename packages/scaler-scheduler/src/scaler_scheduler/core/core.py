@@ -347,7 +347,7 @@ class SchedulerCore:
             worker.may_sample_stacks = FEATURE_STACK_SAMPLES in event.welcome.features
             self.tables.has_idled = True
             place = cluster_events.place_of(event.hello.software)
-            self.tables.events.note(cluster_events.WORKER_JOINED, worker.name, place)
+            self.tables.events.note_joined(worker.name, place)
             self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
@@ -367,8 +367,7 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
-            kind = cluster_events.WORKER_LEFT if event.is_orderly else cluster_events.WORKER_LOST
-            self.tables.events.note(kind, worker.name, event.text, len(worker.held))
+            self.tables.events.note_gone(worker.name, event.text, len(worker.held), is_orderly=event.is_orderly)
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):

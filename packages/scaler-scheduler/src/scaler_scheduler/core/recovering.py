@@ -162,7 +162,7 @@ class Recovery:
 
     def may_be_presented(self, hello: Hello) -> bool:
         """A worker of a predecessor may still present the task that this client is in. (SCH-74)"""
-        if FEATURE_PRESENT_HELD not in hello.features:
+        if not hello.parent_task or FEATURE_PRESENT_HELD not in hello.features:
             return False
         if self._is_young and not self._tables.workers:
             return True

@@ -16,16 +16,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Collector, Entry, Outcomes, stored_results
+from scaler.client.core.records import Entry, Outcomes, stored_results
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
+from scaler.client.io.deferrals import Deferrals
+from scaler.client.io.dropping import Drops
 from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.hello import dialer_of, hello_of, name_present_task, renewed
 from scaler.client.io.life import Life, Move, after
@@ -51,21 +53,6 @@ CLOSE_SECONDS = 5.0
 """How long closing waits for the IO thread, which has nothing left to wait for itself."""
 
 _OPEN, _OPENING, _CLOSED = Life.OPEN, Life.OPENING, Life.CLOSED  # looked up once
-
-
-class DeferredCall(Protocol):
-    """A call that waits for futures among its arguments, or whose task has not ended since. (CLI-14)"""
-
-    @property
-    def collector(self) -> Collector: ...
-
-    @property
-    def owner(self) -> object: ...
-
-    @property
-    def missing_count(self) -> int: ...
-
-    def cancel(self) -> None: ...
 
 
 class Connection:
@@ -95,6 +82,7 @@ class Connection:
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self.garbage = Garbage()
+        self.drops = Drops()
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage, shown)
         self._storage.on_lost = self._note_lost
         self._storage.on_restarted = self._note_restarted
@@ -110,8 +98,8 @@ class Connection:
         self._retired: list[DealerEndpoint] = []
         #: the last name of ours that has taken over all that the ones before owned
         self._owning: PeerId | None = None
-        self.streams: set[TaskId] = set()  #: that have not ended
-        self.deferred: dict[TaskId, DeferredCall] = {}  #: by the task that they will be
+        self.streams: dict[TaskId, Any] = {}  #: weak references to those that have not ended, or are dead
+        self.deferred = Deferrals()
         self._settled = Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
         self._shutdown_answer: actions.AnswerShutdown | None = None
@@ -193,25 +181,23 @@ class Connection:
     def cancel(self, ids: Iterable[TaskId]) -> None:
         """End these tasks, wherever they are. The Cancel leaves when no others follow; the answer is not waited for."""
         unfinished = tuple(ids)
-        if self.deferred:
-            # Another thread may end some of them meanwhile.
-            for deferred in [self.deferred.get(task_id) for task_id in unfinished]:
-                if deferred is not None:
-                    deferred.cancel()
+        is_ending = self.deferred.cancel(unfinished)
         if unfinished:
             self.post(events.CancelRequested(unfinished), is_batch=True)
             self.driver.watch.wake()  # the IO thread sends them, earlier than it meant to wake
+        if is_ending:
+            self.wait_until_told()
 
     def clear(self, owner: object) -> None:
         """End every unfinished task of this owner. Does not wait for the answers."""
-        for deferred in tuple(self.deferred.values()):
-            if deferred.owner is owner:
-                deferred.cancel()
+        is_ending = self.deferred.cancel(self.deferred.of(owner))
         self.post(events.Cleared(owner), is_batch=True)
+        if is_ending:
+            self.wait_until_told()
 
     def pending_collectors(self, owner: object) -> list[Any]:
         """Who waits for unfinished tasks of this owner."""
-        deferred = [one.collector for one in tuple(self.deferred.values()) if one.owner is owner]
+        deferred = self.deferred.collectors_of(owner)
         with self.lock:
             posted = [one for wish in self.driver.inbox for one in events.submissions_of(wish)]
             ending = self._ends.collectors()
@@ -272,7 +258,7 @@ class Connection:
         self._life = after(self._life, Move.FORK)
         self.driver.stop()
         posted = [one.collector for event in self.driver.inbox for one in events.submissions_of(event)]
-        deferred = [one.collector for one in self.deferred.values()]
+        deferred = [one.collector for one in tuple(self.deferred.values())]
         ending = self._ends.collectors()
         for collector in (*self._core.collectors_of(None), *posted, *deferred, *ending):
             if isinstance(collector, ScalerFuture):
@@ -313,6 +299,7 @@ class Connection:
 
     def host_turn(self, now: float) -> None:
         self._ends.tell()
+        self.drops.run()
         if not self._dialer.is_open:
             name_present_task(self._dialer)
         if self._retired and self._owning == self.peer_id:  # else what the last of them owned is not ours yet
@@ -397,11 +384,30 @@ class Connection:
         """The program has ended it, and others wait for it: the IO thread tells them. Waited for if calls take its
         value, because they end with it."""
         self._ends.add(actions.Complete(future, outcomes))
-        fence = self._ends.fence() if is_awaited else None
+        self._told_soon()
+        if is_awaited:
+            self.wait_until_told()
+
+    def soon(self, step: Callable[[], object]) -> None:
+        """The IO thread does this, because no interrupt cuts it off there. If an interrupt cuts this off, the step is
+        done or is not, and can be asked for again."""
+        try:
+            self._ends.add_step(step)
+            self._told_soon()
+        except BaseException:
+            self.driver.watch.wake_surely()  # it may be noted
+            raise
+
+    def _told_soon(self) -> None:
         self.driver.watch.wake()
         if self._life is _CLOSED:
-            self._ends.tell()
-        elif fence is not None:
+            self._ends.tell()  # the IO thread does it no more
+
+    def wait_until_told(self) -> None:
+        """A moment, until the IO thread has told all ends that are noted, and those that come of them."""
+        if threading.current_thread() is not self._thread:
+            fence = self._ends.fence()
+            self._told_soon()
             fence.wait(TELL_SECONDS)
 
     def _redial(self) -> None:
@@ -463,8 +469,7 @@ class Connection:
             self._shutdown_answered.set()
             self._settled.set()
         self.driver.empty_inbox()  # a post that has not seen the end is seen here
-        for deferred in tuple(self.deferred.values()):
-            deferred.cancel()
+        self.deferred.cancel(tuple(self.deferred))
         # Last, and without the lock: another thread may be in the middle of a large put.
         self._storage.close()
 

@@ -1,9 +1,14 @@
-"""Ends of tasks that are known and not told yet: the IO thread tells them, because it cannot be interrupted at it."""
+"""Ends of tasks that are known and not told yet: the IO thread tells them, because it cannot be interrupted at it.
+
+To tell one end may make others, as that of a value ends the calls that wait for it. They are told next, in the same
+loop: a long chain of such calls must not become as deep a recursion.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from scaler.client.core.actions import Complete
 from scaler.client.core.records import Collector, Outcomes, result_objects
@@ -16,9 +21,12 @@ TELL_SECONDS = 1.0
 
 
 class Ends:
-    """Any thread may add; only the IO thread tells, with the driver's lock."""
+    """Any thread may add; only the IO thread tells, with the driver's lock. After its end, each thread tells what it
+    has added."""
 
     def __init__(self) -> None:
+        #: threads that tell now
+        self._telling: set[int] = set()
         self._waiting: deque[Complete] = deque()
         #: with results in the storage: its collector is being told, or it is being added
         self.untold: Complete | None = None
@@ -26,16 +34,31 @@ class Ends:
     def add(self, end: Complete) -> None:
         self._waiting.append(end)
 
+    def add_step(self, step: Callable[[], object]) -> None:
+        """Something else that cannot be repeated. It comes first, before the fence of a thread that waits for what
+        comes of an end."""
+        self._waiting.appendleft(Complete(_Step(step), Outcomes(())))
+
     def fence(self) -> Event:
-        """An event that is set when all ends added so far are told."""
-        fence = _Fence()
-        self._waiting.append(Complete(fence, Outcomes(())))
-        return fence.is_passed
+        """An event that is set when all ends added so far are told, and those that came of them."""
+        is_passed = Event()
+        self._waiting.append(Complete(_Step(is_passed.set), Outcomes(())))
+        return is_passed
 
     def tell(self) -> None:
-        while self._waiting:
-            end = self._waiting.popleft()
-            end.collector.complete(end.outcomes)
+        thread = threading.get_ident()
+        if thread in self._telling:
+            return  # the loop below us goes on with it
+        try:
+            self._telling.add(thread)
+            while self._waiting:
+                try:
+                    end = self._waiting.popleft()
+                except IndexError:  # another thread tells, too
+                    return
+                end.collector.complete(end.outcomes)
+        finally:
+            self._telling.discard(thread)
 
     def ids(self) -> set[TaskId]:
         return {task_id for end in tuple(self._waiting) for task_id in end.outcomes.ids}
@@ -56,9 +79,9 @@ class Ends:
         self._waiting.clear()
 
 
-class _Fence:
-    def __init__(self) -> None:
-        self.is_passed = Event()
+class _Step:
+    def __init__(self, step: Callable[[], object]) -> None:
+        self._step = step
 
     def complete(self, outcomes: Outcomes) -> None:
-        self.is_passed.set()
+        self._step()

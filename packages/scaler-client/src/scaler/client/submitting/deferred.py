@@ -9,20 +9,19 @@ anything but the storage.
 A future that failed or was canceled ends the call the same way, with the same error. Canceling the call ends nothing
 but itself.
 
-The hooks run in the IO thread, with locks held, so they only note what has come and post. A long chain of calls that
-wait for one another must not become as deep a recursion when the first of them fails: what ends here is done by one
-loop for each thread.
+The hooks run in the IO thread, with locks held, so they only note what has come and post. What ends here before its
+task is with the core is ended by a step of the IO thread (`Connection.soon`), because an interrupt of the program's
+thread, in the middle of a cancel, would leave calls behind that no one ends. Until that step nothing is changed.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of
+from scaler.client.core.events import CancelRequested
+from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of, result_objects
 from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
 from scaler.client.io.connection import Connection
@@ -35,7 +34,6 @@ from scaler_protocol.messages import TaskError, TaskHeader
 from scaler_protocol.raised import portable
 
 _background = Background("scaler-arguments")
-_endings = threading.local()
 
 
 class Call(NamedTuple):
@@ -93,6 +91,8 @@ class Deferred:
         self._missing = len(futures) + 1
         #: its task is with the core, or has ended without
         self._is_settled = False
+        #: it is to end without; the IO thread will
+        self._is_ending = False
         # Posting may end the task at once, in this thread: when the connection is closed.
         self._lock = waits.RLock()
 
@@ -101,22 +101,36 @@ class Deferred:
         return self._missing
 
     def start(self) -> None:
+        connection = self._calls.connection
         try:
-            self._calls.connection.deferred[self._task_id] = self
+            connection.deferred[self._task_id] = self
             for position, future in list(self._futures.items()):
                 self._await(position, future)
             self._one_less()
+            if self._is_ending:
+                connection.wait_until_told()
         except BaseException:
-            self.cancel()
+            connection.cancel((self._task_id,))  # it may be with the core
             raise
 
-    def cancel(self) -> None:
-        """When its task is with the core already, that will end it."""
+    def cancel(self) -> bool:
+        """False: its task is with the core already, which will end it."""
+        if self._is_settled:
+            return False
         self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
+        return True
 
     def complete(self, outcomes: Outcomes) -> None:
-        self._calls.connection.deferred.pop(self._task_id, None)
-        self._parts, self._futures, self._call = [], {}, None
+        """In the IO thread. Told twice if it was to end while its task was sent: the first time counts."""
+        with self._lock:
+            call, self._call = self._call, None
+        connection = self._calls.connection
+        connection.deferred.pop(self._task_id, None)
+        if call is None:
+            if objects := result_objects(outcomes):
+                connection.garbage.add(objects)
+            return
+        self._parts, self._futures = [], {}
         self.collector.complete(outcomes)
 
     # ------------------------------------------------------------ what comes
@@ -188,32 +202,25 @@ class Deferred:
             return
         with self._lock:
             if not self._is_settled:
-                self._is_settled = True
                 self._calls.connection.post(submission)
+                self._is_settled = True
                 self._puts.hand_over()
                 return
         self._puts.release()  # canceled while they were stored
 
     def _end(self, outcomes: Outcomes) -> None:
+        """Soon. In any thread; if it is cut off, it can be repeated."""
+        self._is_ending = True
+        self._calls.connection.soon(lambda: self._end_unsent(outcomes))
+
+    def _end_unsent(self, outcomes: Outcomes) -> None:
         with self._lock:
-            if self._is_settled:
-                return
-            self._is_settled = True
-        self._puts.release()
-        _one_after_another(lambda: self.complete(outcomes))
-
-
-def _one_after_another(job: Callable[[], None]) -> None:
-    waiting: deque[Callable[[], None]] | None = getattr(_endings, "jobs", None)
-    if waiting is not None:
-        waiting.append(job)
-        return
-    jobs = _endings.jobs = deque([job])
-    try:
-        while jobs:
-            jobs.popleft()()
-    finally:
-        del _endings.jobs
+            was_settled, self._is_settled = self._is_settled, True
+        if not was_settled:
+            self._puts.release()
+            self.complete(outcomes)
+        elif self._call is not None:  # its task was sent meanwhile
+            self._calls.connection.post(CancelRequested((self._task_id,)), is_batch=True)
 
 
 def _told(error: BaseException) -> TaskError:

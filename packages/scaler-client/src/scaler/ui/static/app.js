@@ -20,6 +20,9 @@ const page = {
 };
 const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
 let drawn = [];  // graphs, as the server tells them
+// While the runs come that were before, the latest first: those that the page had already, and those that have come.
+let loading = null;
+let resumed = null;  // the page had a connection before, and has the runs until there
 const control = new Control();
 const task = new TaskPage(page, () => drawn, control);
 // An event has only the short id of its task: the page may show the task, or the scheduler may have it.
@@ -39,11 +42,15 @@ const replay = new Replay();
 // ---------------------------------------------------------------- what the server says
 
 const takes = {
+  resume(told) { resumed = told; },
   beginning(told) {
     page.status = told.status;
     control.allow(Boolean(told.control));
     Object.assign(page, { history: [], logs: [], failures: [], errors: new Map(), events: [] });
-    Object.assign(page.stream, { runs: [], shares: [], isLoading: true });
+    // A connection that was lost while runs were coming has brought some of them only.
+    const had = resumed ? loading?.had ?? page.stream.runs : [];
+    loading = resumed?.count === 0 ? null : { had, come: [] };
+    Object.assign(page.stream, { runs: had, shares: [], isLoading: true });
     page.stream.at = told.status.at ?? page.stream.at;
     views.forget();
     know();
@@ -53,7 +60,9 @@ const takes = {
   // What was before the page was opened; the runs of it follow in parts.
   past(told) {
     Object.assign(page, { history: told.history, logs: told.logs });
-    Object.assign(page.stream, { shares: told.shares, isLoading: told.runs > 0 });
+    Object.assign(page.stream, { shares: told.shares, isLoading: told.runs > 0 && !resumed });
+    if (!told.runs) loading = null;
+    resumed = null;
     views.forget();
     errors.take(told.failures);
     errors.takeEvents(told.events);
@@ -69,15 +78,17 @@ const takes = {
   },
   // After the beginning, in parts: the runs that it has counted.
   runs(told) {
-    const { runs } = page.stream;
+    loading.come = [...told.runs, ...loading.come];
+    Object.assign(page.stream, { runs: [...loading.had, ...loading.come].slice(-RUNS_KEPT), isLoading: false });
+    if (told.complete) loading = null;
+    graphs.learn(told.runs);
+  },
+  tasks(told) {
+    const { runs, shares } = page.stream;
     for (const run of told.runs) runs.push(run);
     if (runs.length > RUNS_KEPT) runs.splice(0, runs.length - RUNS_KEPT);
     page.stream.isLoading = false;
     graphs.learn(told.runs);
-  },
-  tasks(told) {
-    takes.runs(told);
-    const { shares } = page.stream;
     shares.push(told.share);
     if (shares.length > POINTS_KEPT) shares.shift();
   },

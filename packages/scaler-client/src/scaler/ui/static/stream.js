@@ -58,7 +58,7 @@ export class Stream {
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerdown", (event) => {
       this.drag = { x: event.clientX, end: this.end() };
-      this.find(event);
+      if (this.find(event) && this.until === null) this.follow(false);  // what is chosen stays in sight
     });
     window.addEventListener("pointerup", () => { this.drag = null; });
     this.canvas.addEventListener("dblclick", (event) => this.zoom(0.33, this.share(event)));
@@ -137,18 +137,24 @@ export class Stream {
   }
 
   point(event) {
-    if (!this.drag || !event.buttons) return this.find(event);
+    if (!this.drag || !event.buttons) {
+      this.find(event);
+      return;
+    }
     const moved = (event.clientX - this.drag.x) / (this.canvas.clientWidth - this.label) * this.span;
-    if (Math.abs(event.clientX - this.drag.x) < 4 && this.until === null) return undefined;  // a click that trembles
+    this.drag.isMoved ||= Math.abs(event.clientX - this.drag.x) >= 4;
+    if (!this.drag.isMoved) return;  // a click that trembles
     this.until = Math.min(this.history.at, this.drag.end - moved);
     this.live.setAttribute("aria-pressed", "false");
-    return this.soon();
+    this.soon();
   }
 
+  // The bar that is pointed at is chosen.
   find({ offsetX: x, offsetY: y }) {
     const found = this.bars.findLast((bar) =>
       y >= bar.y && y < bar.y + bar.height && x >= bar.x - 1 && x <= bar.x + bar.width + 1);
     if (found && found.run !== this.chosen) this.choose(found.run);
+    return found;
   }
 
   choose(run) {
