@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from pargraph import GraphEngine, delayed, graph
+# pargraph 0.9.6 sorts with GraphBLAS where it is installed, by a function that numpy 2.4 has removed.
+sys.modules["graphblas"] = None  # type: ignore[assignment]
 
-from scaler import Client
+from pargraph import GraphEngine, delayed, graph  # noqa: E402
+
+from scaler import Client  # noqa: E402
 
 
 @delayed
