@@ -76,7 +76,7 @@ test-pythons: $(READY)  ## fast tests with every other Python that is here or ca
 test-macos-like: $(READY)  ## tests of client and protocol without what macOS lacks: memory files, epoll, /proc, fork
 	@$(BIN)/python -m pytest -p tests.macos.plugin $(PARALLEL) packages/scaler-client/tests protocol/tests $(ARGS)
 
-release-check: $(READY)  ## every dist from its wheel, alone in an empty environment, with each Python; WHICH=ends, WHICH=own
+release-check: $(READY)  ## every dist from its wheel, alone in an empty environment, with each Python; WHICH=each, ends, own
 	@SCALER_RELEASE_CHECK=$(or $(WHICH),all) $(BIN)/python -m pytest tests/packages tests/release $(ARGS)
 
 test-images: $(READY)  ## build the images of deploy/ with buildah and run a cluster of them (Debian, root; minutes)

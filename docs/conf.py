@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from tools.hatch_metadata import HOME
+from tools.release.__main__ import PLACEHOLDER
+
 _ROOT = Path(__file__).resolve().parents[1]
 
 project = "Scaler"
@@ -33,7 +36,10 @@ html_last_updated_fmt = None
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {
-    "footer_icons": [],
+    # There is no link while the project has no home: see CONTRIBUTING.
+    "footer_icons": []
+    if HOME.startswith(PLACEHOLDER)
+    else [{"name": "Repository", "url": HOME, "html": "Repository", "class": ""}],
     "top_of_page_buttons": [],
     # Fonts of the reader's own machine: a page loads nothing from elsewhere.
     "light_css_variables": {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"},

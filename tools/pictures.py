@@ -41,9 +41,9 @@ SHARES = dict(zip(NAMES, (6, 5, 2, 4, 1, 3), strict=True))
 SECONDS = 90
 READY_MILLISECONDS = 500
 TRACEBACK = """Traceback (most recent call last):
-  File "/home/ana/desk/curves.py", line 41, in load_curve
+  File "curves.py", line 41, in load_curve
     quotes = session.get(url, timeout=5).json()
-  File "/home/ana/desk/http.py", line 17, in get
+  File "http.py", line 17, in get
     raise ConnectionError(f"{host}: connection refused")
 requests.exceptions.ConnectionError: quotes.example: connection refused
 """

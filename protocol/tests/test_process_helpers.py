@@ -31,6 +31,7 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.failures import EXIT_UNREAD
 from scaler_protocol.process.logs import LineFormatter
+from scaler_protocol.process.server import telling
 
 SECONDS = 30.0
 
@@ -237,7 +238,6 @@ raise SystemExit(run_command("scaler_thing", command))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows tells of a closed pipe in other words")
 @pytest.mark.parametrize(
     ("lines", "is_buffered", "arguments"),
     [(1, True, ()), (100_000, True, ()), (1, False, ()), (0, True, ("--help",))],
@@ -256,11 +256,32 @@ def test_a_command_whose_output_is_read_no_further_ends_in_silence(lines, is_buf
     assert (ended.returncode, ended.stderr) == (EXIT_UNREAD, b"")
 
 
-def test_a_broken_pipe_of_another_kind_is_not_hidden():
-    def fail() -> int:
-        raise BrokenPipeError
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="a file that says EINVAL, as a pipe of Windows does")
+@pytest.mark.parametrize("lines", [1, 10_000])
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_an_output_that_is_an_invalid_argument_is_read_no_further(monkeypatch, lines, is_buffered):
+    """As on Windows, without Windows: an eventfd takes eight bytes, and a line of another length is invalid."""
+    descriptor = os.eventfd(0)
+    raw = io.FileIO(descriptor, "wb", closefd=False)
+    plain = io.TextIOWrapper(io.BufferedWriter(raw) if is_buffered else raw, write_through=not is_buffered)
+    monkeypatch.setattr(sys, "stdout", telling(plain))
 
-    with pytest.raises(BrokenPipeError):
+    def command() -> int:
+        for _ in range(lines):
+            print("a long line")
+        return 0
+
+    assert run_command("scaler_thing", command) == EXIT_UNREAD
+    assert os.write(descriptor, b"a long line") == 11, "what is left goes nowhere"
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EINVAL, "of another file")])
+def test_a_broken_pipe_of_another_kind_is_not_hidden(error):
+    def fail() -> int:
+        raise error
+
+    with pytest.raises(type(error)):
         run_command("scaler_thing", fail)
 
 

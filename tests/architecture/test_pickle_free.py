@@ -1,4 +1,5 @@
-"""Scheduler and storage never unpickle: they do not even load the module, so no message can make them."""
+"""Scheduler, storage, and all that only watches or starts workers never unpickle: they do not even load the modules, so
+no message can make them. (SEC-3)"""
 
 import subprocess
 import sys
@@ -7,13 +8,19 @@ import pytest
 
 from tests.architecture.sources import PARTS, imports, modules
 
+#: They watch, or start processes: packages, without the modules of the same dist that run calls.
+ONLOOKERS = (
+    *("scaler", "scaler.dump", "scaler.explain", "scaler.monitoring", "scaler.top", "scaler.trace", "scaler.ui"),
+    *("scaler_worker.adapter", "scaler_worker.manager", "scaler_protocol.health"),
+)
 UNPICKLERS = ("pickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
 before = set(sys.modules)
+is_whole = sys.argv[1] != "scaler"
 package = importlib.import_module(sys.argv[1])
-for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".") if is_whole else ():
     importlib.import_module(module.name)
 print(" ".join(sorted(set(sys.modules) - before)))
 """
@@ -48,6 +55,15 @@ def test_the_role_loads_no_cloudpickle_and_no_values(name: str) -> None:
     loaded = run(IMPORT_EVERYTHING, PARTS[name].package).split()
     assert PARTS[name].package + ".core" in loaded
     assert not {"cloudpickle", "dill", "scaler_protocol.values", "scaler"} & set(loaded)
+
+
+@pytest.mark.parametrize("package", ONLOOKERS)
+def test_what_only_watches_or_starts_workers_loads_no_cloudpickle_and_no_values(package: str) -> None:
+    if package in ("scaler.ui", "scaler_worker.adapter"):
+        pytest.importorskip("aiohttp", reason="the page and the adapter need their extras")
+    loaded = run(IMPORT_EVERYTHING, package).split()
+    assert package in loaded
+    assert not {"cloudpickle", "dill", "scaler_protocol.values"} & set(loaded)
 
 
 @pytest.mark.parametrize("name", ["scheduler", "storage"])

@@ -64,14 +64,23 @@ def expect_own(bound: int, modules: set[str]) -> None:
     assert len(own) <= bound, f"{len(own)} modules of ours, where {bound} were counted"
 
 
-def test_a_client() -> None:
-    """One looks for an earlier Scaler beside this one, by a single listing of a directory; one is for notebooks,
-    one for `worker_state`, one has the names that other libraries use; one releases what an interrupted call has
+@pytest.mark.parametrize(
+    ("statement", "counted", "own"),
+    (
+        ("import scaler", 172, 45),
+        ("from scaler import Client", 303, 177),
+        ("from scaler import Client, SchedulerClusterCombo", 303, 190),
+        ("import scaler.top.__main__", 248, 113),
+    ),
+)
+def test_a_client(statement: str, counted: int, own: int) -> None:
+    """The package loads its names when they are used. One module looks for an earlier Scaler beside this one, by a
+    single listing of a directory; one has the names that other libraries use; one releases what an interrupted call has
     stored, one bounds how long a result is fetched."""
-    modules = imported_by("import scaler")
+    modules = imported_by(statement)
     assert not modules & NOT_WITH_THE_CLIENT
-    assert len(modules) <= 303 * 1.1
-    expect_own(190, modules)
+    assert len(modules) <= counted * 1.1
+    expect_own(own, modules)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +119,7 @@ def test_no_compressors_for_command_lines_and_places_of_keys(statement: str) -> 
 @pytest.mark.parametrize(
     ("module", "counted"),
     (
-        ("scaler", 6),
+        ("scaler.client.client, scaler.cluster.combo", 6),
         ("scaler_storage.__main__", 7),
         ("scaler_scheduler.__main__", 8),
         ("scaler_worker.__main__", 5),

@@ -58,7 +58,8 @@ def test_the_extra_has_what_the_examples_import() -> None:
     names = {re.match(r"[\w-]+", entry).group() for entry in extra}  # type: ignore[union-attr]
     with_the_client = {"scaler", "cloudpickle"}
     imported = {found.top for path in EXAMPLES for found in imports(path)} - sys.stdlib_module_names - with_the_client
-    assert {{"scikit-learn": "sklearn"}.get(name, name) for name in names} == imported
+    modules = {"apache-hamilton": "hamilton", "scikit-learn": "sklearn"}
+    assert {modules.get(name, name) for name in names} == imported
 
 
 def test_no_other_extra_installs_the_examples_libraries() -> None:

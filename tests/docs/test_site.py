@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,22 @@ def test_a_diagram_shows_every_state_once() -> None:
     )
     assert re.findall(r">([\w ()-]+)</text>", drawn) == ["one (start)", "two-b (end)"]
     assert drawn.count("marker-end") == 2
+
+
+@pytest.mark.parametrize(
+    ("home", "linked"), [("https://example.com/scaler", []), ("https://scaler.invalid/x", ["https://scaler.invalid/x"])]
+)
+def test_the_site_links_to_the_repository_if_there_is_one(
+    home: str, linked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.hatch_metadata.HOME", home)
+    settings = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    assert [icon["url"] for icon in settings["html_theme_options"]["footer_icons"]] == linked
+
+
+def test_a_call_has_its_parameters_and_errors(site: Path) -> None:
+    text = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    entry = text[text.index('id="scaler.Client.submit_verbose"') :].partition('id="scaler.local"')[0]
+    words = html.unescape(re.sub(r"<[^>]+>", "", entry))
+    assert "priority (int) – a whole number" in words and "ValueError – an option is out of its range" in words
+    assert 'id="scaler.ScalerFuture.task_id"' in text and 'id="scaler.ScalerFuture.__init__"' not in text

@@ -102,6 +102,14 @@ def test_without_a_cluster_it_says_what_to_do(notebook: Notebook) -> None:
     assert "required: address" in notebook.run("%scaler connect")
 
 
+def test_it_connects_to_a_cluster_without_keys(notebook: Notebook, stage: Stage) -> None:
+    cluster = RealCluster(stage, 1, insecure=True)
+    assert f"Client of {cluster.address}" in notebook.run(f"%scaler connect {cluster.address} --insecure")
+    assert notebook.run("%%scaler\n1 + 1") == "2"
+    assert "task_manager" in notebook.run("%scaler top")
+    notebook.run("%scaler stop")
+
+
 def test_a_cell_takes_names_and_gives_names(connected: Notebook) -> None:
     connected.run("start = 40\ndef more(number):\n    return number + start")
     assert connected.run("%%scaler\nimport os\nworker = os.getpid()\nfound = more(2)\nfound") == "42"

@@ -7,8 +7,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from scaler.monitoring import Condition
 from scaler_protocol.messages import ClusterEvent, Count
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
@@ -29,7 +27,7 @@ from tests.support.pages import (
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 #: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
 WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
@@ -270,6 +268,38 @@ def test_a_tasks_page_says_all_that_is_known(page: Page, served: ServedPage) -> 
     seen(box, "Processor")
 
 
+def test_a_tasks_page_shows_what_only_the_scheduler_knows(page: Page, served: ServedPage) -> None:
+    """Of a task that succeeded, in its third attempt, and of one that runs."""
+    tell_cluster(served)
+    facts = {
+        "task": task(98).hex(), "function": "price", "client": "c0ffee00", "user": "bo<b>", "worker": "w7",
+        "attempt": 3, "accounts": ["w9: connection <closed>"], "arguments": 2048, "parent": task(4).hex(),
+        "children": [], "childCount": 0, "status": "success", "at": 1_700_000_000, "lasted": 0.5,
+        "cpu": 0.125, "memory": 3 << 20, "type": "", "line": "", "text": "", "graph": "",
+    }  # fmt: skip
+    answers = [{"task": facts["task"], "state": "", "text": "it succeeded", "facts": facts}]
+    page.route("**/explain?task=*", lambda route: route.fulfill(json=answers[-1]))
+    open_view(page, "tasks")
+    page.locator("#task-table").get_by_role("button", name="6120636c:98").click()
+    box = page.get_by_role("dialog")
+    for words in ("c0ffee00", "bo<b>", "w9: connection <closed>", "2.0 KiB", "6120636c:4", "125 ms", "3.0 MiB more"):
+        seen(box, words)
+    assert not page.locator("#task-error").is_visible() and not page.locator("#task-children").is_visible()
+    page.keyboard.press("Escape")
+    children = [{"task": task(600).hex(), "state": "queued"}]
+    running = {
+        "task": task(501).hex(),
+        "client": "c0ffee00",
+        "status": "dispatched",
+        "children": children,
+        "childCount": 9,
+    }
+    answers.append({"task": task(501).hex(), "state": "dispatched", "text": "it runs", "facts": running})
+    page.locator("#task-table").get_by_role("button", name="6120636c:97").click()
+    seen(page.locator("#task-children"), "6120636c:600, queued")
+    seen(page.locator("#task-children"), "and 8 more")
+
+
 def test_a_running_tasks_page_asks_where_it_is(page: Page, served: ServedPage) -> None:
     running = worker(0)
     processors = (replace(running.status.processors[0], task_id=task(500)),)
@@ -453,21 +483,3 @@ def test_everything_has_a_name_and_dark_is_dark(page: Page, served: ServedPage) 
     assert page.evaluate("document.documentElement.className") == "dark"
     page.reload()
     assert page.evaluate("document.documentElement.className") == "dark", "it is remembered"
-
-
-def test_scaler_ui_itself_goes_away(browser: Browser) -> None:
-    page = browser.new_page()
-    with ServedPage() as served:
-        page.goto(served.url)
-        seen(page.locator("#condition"), "connecting")
-    seen(page.locator("#notice"), "This page has lost scaler_ui")
-    seen(page.locator("#condition"), "no connection")
-    page.close()
-
-
-def test_a_page_that_is_refused_says_so(browser: Browser, served: ServedPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.ui.feed.PAGES_LIMIT", 0)
-    page = browser.new_page()
-    page.goto(served.url)
-    seen(page.locator("#notice"), "scaler_ui refuses this page: too many are open")
-    page.close()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tools.pythons import SUPPORTED
 from tools.release.__main__ import reasons_against
 
 from tests.architecture.sources import ROOT
@@ -69,8 +70,17 @@ def test_only_the_last_job_has_a_right_and_it_runs_no_code_of_ours() -> None:
 def test_its_commands_are_those_of_this_repository() -> None:
     named = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     called = [shlex.split(command) for command in commands("build")]
-    assert {words[1] for words in called if words[0] == "make"} == {"check", "release-check", "build"} <= set(named)
-    assert ["python", "-m", "tools.release", "$GITHUB_REF_NAME"] in called
+    made = [words[1] for words in called if words[0] == "make"]
+    assert made == ["check", "test", "release-check", "build"] and set(made) <= set(named)
+    assert called[0] == ["python", "-m", "tools.release", "$GITHUB_REF_NAME"]
+
+
+def test_what_is_published_was_installed_with_each_supported_python() -> None:
+    """A version that is missing there fails the release, and is not left out."""
+    (setup,) = (step for step in steps("build") if step.get("uses", "").startswith("actions/setup-python@"))
+    versions = setup["with"]["python-version"].split()
+    assert sorted(versions, key=SUPPORTED.index) == list(SUPPORTED)
+    assert "make release-check WHICH=each" in commands("build")
 
 
 def test_everything_is_published_that_is_built() -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tools.environments import StepFailed
@@ -18,7 +19,8 @@ from tests.packages.building import Built, build_all
 from tests.release.house import house_of
 from tests.release.installed import Elsewhere, World
 
-#: Which Pythons: `all`; `ends`, the oldest and the newest that can be had; or `own`, the one that runs this.
+#: Which Pythons: `all` that can be had; `each`, as `all`, but one that cannot be had is a failure; `ends`, the oldest
+#: and the newest that can be had; or `own`, the one that runs this.
 ASKED_FOR = "SCALER_RELEASE_CHECK"
 
 #: What each dist brings of ours.
@@ -47,17 +49,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def world(request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory) -> World:
     interpreter = choice()[request.param]
     if isinstance(interpreter, str):
-        pytest.skip(interpreter)
+        leave_out(interpreter, os.environ[ASKED_FOR])
     try:
         house = house_of(interpreter, built)
     except StepFailed as failure:
-        pytest.skip(f"what our dists require cannot be had for it here: {str(failure).splitlines()[-1]}")
+        reason = f"what our dists require cannot be had for it here: {str(failure).splitlines()[-1]}"
+        leave_out(reason, os.environ[ASKED_FOR])
     return World(interpreter, house, built, tmp_path_factory.mktemp(f"python-{interpreter.name}"))
 
 
 @cache
 def choice() -> dict[str, Interpreter | str]:
-    return chosen(os.environ[ASKED_FOR])
+    which = os.environ[ASKED_FOR]
+    return chosen("all" if which == "each" else which)
+
+
+def leave_out(reason: str, which: str) -> NoReturn:
+    if which == "each":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def test_a_release_leaves_no_python_out() -> None:
+    with pytest.raises(pytest.fail.Exception, match="not on this machine"):
+        leave_out("Python 3.10 is not on this machine", "each")
+    with pytest.raises(pytest.skip.Exception, match="not on this machine"):
+        leave_out("Python 3.10 is not on this machine", "all")
 
 
 @pytest.fixture

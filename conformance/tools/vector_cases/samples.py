@@ -198,6 +198,12 @@ FULL: list[Message] = [
     Explanation(
         9, TASK, "dispatched", 1, 2**33, 3, 2, "w1", True, 4.25, 2, CAPABILITIES, "prix", 5, "cpython-311",
         ("cpython-312", "raw"), 2**31, "ána", True, 300, 7.5, 1.5, True, 52.5,
+        TaskFailure(
+            TASK, OBJECT, PEER, "ána", "w1", codes.STATUS_SUCCESS, 3, accounts=("attempt 1 on w2: it was lost", ""),
+            age_seconds=2.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=2**33, argument_bytes=2**32,
+            graph_id=an_id(0x96), parent_task=OTHER_TASK,
+        ),
+        OTHER_TASK + an_id(3), bytes((2, 0)),
     ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
@@ -243,6 +249,7 @@ FULL: list[Message] = [
         recalled_count=2**33, returned_count=17, watcher_count=3, left_out_count=2**34,
         standby_of="tcp://10.0.0.9:2345", standbys=("scaler-scheduler on n2", ""), is_recovering=True,
         recovery_seconds=1.5, expected_count=2**31, presented_count=7,
+        repeat_counts=(Count("worker_lost", 2**33), Count("x-moon", 1)),
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

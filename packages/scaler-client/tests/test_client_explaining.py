@@ -79,6 +79,21 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             ["on worker w for 0.0 s", "waits for 1,200 tasks that it has submitted"],
         ),
         (
+            Explanation(
+                1,
+                task("p"),
+                "dispatched",
+                worker="w",
+                is_begun=True,
+                is_blocked=True,
+                child_count=2,
+                children=TaskId(b"\1\2\3\4".ljust(8, b".") + (7).to_bytes(8, "little")),
+                child_states=b"\1",
+            ),
+            (),
+            ["waits for 2 tasks that it has submitted, such as 01020304:7, which is queued"],
+        ),
+        (
             Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=7.2),
             (),
             ["in attempt 2; this worker has been silent for 7 s"],

@@ -7,14 +7,16 @@ import gc
 import random
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
-from tests.support.interrupts import Cut, interrupted_at
+from tests.support.interrupts import Cut, Places, interrupted_at
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
+from scaler.client.core import canceling as cancels
 from scaler.client.submitting import mapping
 
 LARGE = 100_000
@@ -171,3 +173,114 @@ def test_a_call_that_is_interrupted_leaves_no_object_in_the_storage(
     assert client.submit(abs, -9).result(WAIT) == 9
     eventually(lambda: not cluster.values_of(client._ready().connection.peer_id), "nothing is stored")
     assert not client._ready().connection.storage.holdings._in_progress
+
+
+class Stop(Exception):
+    """Ends an iterable."""
+
+
+def two_items() -> Iterator[int]:
+    yield LARGE
+    yield LARGE
+    raise Stop
+
+
+#: of what a call does when it ends early
+ENDING = ("/client/submitting/", "/client/io/dropping.py")
+
+MOST_PLACES = 40
+"""The last ones of a call are those of its end."""
+
+
+def a_map_that_fails(client: Client, places: Any) -> None:
+    with places:
+        client.map(bytes, two_items())
+
+
+def an_imap_that_fails(client: Client, places: Any) -> None:
+    with places:
+        client.imap(bytes, two_items())
+
+
+def an_imap_that_is_closed(client: Client, places: Any) -> None:
+    results = client.imap(bytes, [LARGE, LARGE])
+    with places:
+        results.close()
+
+
+def an_imap_that_is_dropped(client: Client, places: Any) -> None:
+    results = client.imap(bytes, [LARGE, LARGE])
+    with places:
+        del results
+
+
+def a_stream_that_is_closed(client: Client, places: Any) -> None:
+    stream = client.stream(range, 10)
+    with places:
+        stream.close()
+
+
+def a_stream_that_is_canceled(client: Client, places: Any) -> None:
+    stream = client.stream(range, 10)
+    with places:
+        stream.cancel()
+
+
+def a_stream_that_is_dropped(client: Client, places: Any) -> None:
+    stream = client.stream(range, 10)
+    with places:
+        del stream
+
+
+ENDED_EARLY = (
+    a_map_that_fails,
+    an_imap_that_fails,
+    an_imap_that_is_closed,
+    an_imap_that_is_dropped,
+    a_stream_that_is_closed,
+    a_stream_that_is_canceled,
+    a_stream_that_is_dropped,
+)
+
+
+@pytest.mark.parametrize("program", ENDED_EARLY)
+def test_what_is_interrupted_while_it_ends_early_is_canceled_all_the_same(
+    cluster: FakeCluster, program: Callable[[Client, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupt is a second one, or comes up in a destructor, which it ends."""
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)
+    for name in ("LONE_QUIET_SECONDS", "QUIET_SECONDS"):
+        monkeypatch.setattr(cancels, name, 0.001)
+    with Client(cluster.address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.05) as client:
+        connection = client._ready().connection
+        client.submit(abs, -1).result(WAIT)
+        cluster.hold()
+
+        def ends(place: int | None) -> int:
+            count = ended(client, program, place)
+            gc.collect()  # frames that were traced hold each other
+            eventually(lambda: not (connection.standing()[1] or cluster.held_count()), f"it ends, at place {place}")
+            return count
+
+        count = ends(None)
+        for place in range(max(1, count - MOST_PLACES), count + 1):
+            ends(place)
+        assert count > 3
+        eventually(lambda: not cluster.values_of(connection.peer_id), "nothing is stored")
+        eventually(lambda: not any(opened() for opened in connection.streams.values()), "no stream is counted")
+        assert not client._ready().maps
+
+
+def ended(client: Client, program: Callable[[Client, Any], None], place: int | None) -> int:
+    """How many places it has."""
+    found: list[Places] = []
+
+    @contextmanager
+    def cut() -> Iterator[None]:
+        with interrupted_at(place, ENDING) as places:
+            found.append(places)
+            yield
+
+    with suppress(Cut, Stop):
+        program(client, cut())
+    return found[0].count

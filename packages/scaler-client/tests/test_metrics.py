@@ -318,6 +318,14 @@ def test_events_are_counted_once() -> None:
     assert found["scaler_tasks_run_again_total", frozenset({("kind", "worker_lost")})] == 14
 
 
+def test_repeated_attempts_are_counted_by_reason() -> None:
+    counts = (Count("worker_lost", 3), *(Count(f"new{number}", 1) for number in range(40)))
+    found = series(replace(STATUS, repeat_counts=counts))
+    repeated = {labels: value for (name, labels), value in found.items() if name == "scaler_tasks_repeated_total"}
+    assert repeated[frozenset({("reason", "worker_lost")})] == 3
+    assert len(repeated) == metrics.REASONS_LIMIT, "a scheduler cannot make series without end"
+
+
 def test_the_status_above_could_have_been_published() -> None:
     assert encode(STATUS)
 

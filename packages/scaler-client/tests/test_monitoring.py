@@ -13,7 +13,7 @@ from tests.support.keyed import keyed
 from tests.support.processes import WAIT
 
 from scaler.monitoring import Condition, Heard, MonitorError, Subscription
-from scaler.monitoring.places import watchable
+from scaler.monitoring.addresses import watchable
 from scaler.monitoring.subscription import REDIAL_SECONDS
 from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import TaskId, new_peer_id

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 from tests.support.pages import failed, failures, samples, task, worker
 from tests.support.served import Client, FakeWatcher, told, visited
 
+from scaler.explain.__main__ import told as explained
 from scaler.ui.feed import Feed
-from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Explain, Explanation
+from scaler_protocol.codes import STATUS_FAILED, STATUS_SUCCESS
+from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Explain, Explanation, TaskFailure
 
 
 def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
@@ -80,3 +84,51 @@ def test_the_scheduler_is_asked_about_a_short_id_that_is_not_shown() -> None:
         assert (await client.get("/explain?task=6120636c")).status == 400
 
     visited(visit)
+
+
+RECORD = TaskFailure(
+    task(7), ObjectId(bytes(16)), PeerId(b"client".ljust(16, b".")), "ana", "w1", STATUS_SUCCESS, 3,
+    accounts=("w9: connection closed", "attempt 2 on w9: exited with code 9"), age_seconds=2.0, duration_seconds=0.5,
+    cpu_seconds=0.25, memory_bytes=3 << 20, argument_bytes=2048, parent_task=task(4),
+)  # fmt: skip
+
+
+def test_a_page_is_told_what_the_scheduler_knows_of_a_task() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        watcher = feed.watcher = FakeWatcher()
+
+        async def answered(explanation: Explanation) -> dict[str, Any]:
+            asking = asyncio.ensure_future(client.get(f"/explain?task={task(7).hex()}"))
+            while not watcher.asked:
+                await asyncio.sleep(0)
+            (question,) = watcher.asked
+            watcher.asked.clear()
+            await told(feed, replace(explanation, request_id=question.request_id, task_id=task(7)))
+            found: dict[str, Any] = await (await asking).json()
+            return found
+
+        ended = await answered(Explanation(0, function_name="price", record=RECORD))
+        facts = ended["facts"]
+        assert ended["text"].startswith("it succeeded after 0.5 s on w1 in attempt 3 (earlier: w9: connection closed;")
+        assert (facts["status"], facts["user"], facts["client"]) == ("success", "ana", RECORD.client_id.hex()[:8])
+        assert (facts["cpu"], facts["arguments"], facts["attempt"]) == (0.25, 2048, 3)
+        assert (facts["accounts"], facts["parent"]) == (list(RECORD.accounts), task(4).hex())
+        running = Explanation(
+            0, state="dispatched", worker="w2", child_count=300, record=RECORD, children=task(8), child_states=b"\1"
+        )
+        facts = (await answered(running))["facts"]
+        assert (facts["status"], facts["worker"], facts["childCount"]) == ("dispatched", "w2", 300)
+        assert facts["children"] == [{"task": task(8).hex(), "state": "queued"}]
+        assert "lasted" not in facts and "at" not in facts, "it has not ended"
+        assert (await answered(Explanation(0, state="queued")))["facts"] == {}, "an earlier scheduler does not tell"
+
+    visited(visit)
+
+
+def test_scaler_explain_tells_how_a_task_ended() -> None:
+    failed_record = replace(
+        RECORD, status=STATUS_FAILED, attempt=1, accounts=(), type_name="builtins.ValueError", first_line="no \x1b[31m"
+    )
+    answer = Explanation(1, task(7), function_name="price", record=failed_record)
+    assert explained(answer, "tcp://s:1") == "price of ana: it failed after 0.5 s on w1: ValueError: no \\x1b[31m"
+    assert "does not have this task" in explained(Explanation(1, task(7)), "tcp://s:1")

@@ -5,11 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.scheduler_story import Story, peer, task
+from tests.support.scheduler_story import FUNCTION, Story, names, peer, task
 
-from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
-from scaler_protocol.messages import NO_TASK, Capability, Explain, Explanation, ProcessorStatus, WorkerStatus
-from scaler_scheduler.core import Send
+from scaler_protocol.codes import (
+    STATUS_FAILED,
+    STATUS_PROCESSOR_DIED,
+    STATUS_SUCCESS,
+    UNIT_RUNNING,
+    UNIT_STARTING,
+)
+from scaler_protocol.messages import (
+    NO_TASK,
+    Capability,
+    Explain,
+    Explanation,
+    ProcessorStatus,
+    TaskFailure,
+    WorkerStatus,
+)
+from scaler_scheduler.core import Send, explaining
 
 GPU = (Capability("gpu", 2),)
 
@@ -104,6 +118,69 @@ def test_a_task_that_waits_for_others(story: Story) -> None:
     story.submit_graph("c", {"a": [], "b": [], "sum": ["a", "b"]})
     answer = ask(story, "sum")
     assert (answer.state, answer.dependency_count) == ("waiting", 2)
+
+
+def watched(story: Story, name: object) -> Explanation:
+    """As a monitor is answered."""
+    return story.core.explanation(Explain(7, task(name)), story.now)
+
+
+def test_a_monitor_is_told_whose_a_task_is_and_of_its_relatives(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.worker("w", credit=2)
+    story.submit("c", ["a"])
+    story.client("nested")
+    story.submit("nested", ["b", "d", "e"], parent_task=task("a"))
+    story.actions()
+    answer = watched(story, "a")
+    assert answer.record == TaskFailure(
+        task("a"), FUNCTION, story.core.display_id(peer("c")), attempt=1, argument_bytes=answer.record.argument_bytes
+    )
+    assert answer.record.argument_bytes > 0
+    assert (names(answer.children), answer.child_states) == (["b", "d", "e"], bytes((2, 1, 1)))
+    assert watched(story, "b").record.parent_task == task("a")
+    monkeypatch.setattr(explaining, "CHILDREN_SHOWN", 2)
+    assert names(watched(story, "a").children) == ["b", "d"]
+    own = ask(story, "a")
+    assert (own.record, own.children, own.child_states) == (TaskFailure(), b"", b""), "they are of another client"
+
+
+def test_what_became_of_lost_attempts_is_told_also_after_a_success(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["a", "b"])
+    story.actions()
+    story.lost("w")
+    story.worker("v")
+    story.actions()
+    story.results("v", ["a"], status=STATUS_PROCESSOR_DIED, attempt=2)
+    story.actions()
+    lines = watched(story, "a").record.accounts
+    assert watched(story, "a").record.attempt == 3
+    assert [line.split(":")[0] for line in lines] == ["w", "attempt 2 on v"]
+    story.results("v", ["a"], attempt=3)
+    story.actions()
+    story.now += 2.0
+    answer = watched(story, "a")
+    assert (answer.state, answer.record.status, answer.record.attempt) == ("", STATUS_SUCCESS, 3)
+    assert (answer.record.accounts, answer.record.worker, answer.record.age_seconds) == (lines, "v", 2.0)
+    assert ask(story, "a") == Explanation(0, task("a"), worker_count=1), "a client has its result"
+    told = {one.name: one.value for one in story.core.snapshot(story.now).repeat_counts}
+    assert told == {"worker_lost": 2, "worker_left": 0, "processor_died": 1, "failed": 0}, "b was lost, too"
+
+
+def test_a_monitor_is_told_how_a_task_has_ended_as_far_as_it_is_kept(story: Story) -> None:
+    story.worker("w")
+    story.submit("c", ["good", "bad", "never-run-at-all"])
+    story.actions()
+    story.results("w", ["good"])
+    story.results("w", ["bad"], status=STATUS_FAILED)
+    story.actions()
+    good, bad = watched(story, "good").record, watched(story, "bad").record
+    assert (good.status, good.worker, good.client_id) == (STATUS_SUCCESS, "w", story.core.display_id(peer("c")))
+    assert (bad.status, bad.worker, bad.task_id) == (STATUS_FAILED, "w", task("bad"))
+    number = int.from_bytes(task("bad")[8:], "little")
+    answer = story.core.explanation(Explain(7, task_source=task("bad")[:4], task_number=number), story.now)
+    assert (answer.task_id, answer.record) == (task("bad"), bad)
+    assert watched(story, "unknown") == Explanation(7, task("unknown"), worker_count=1)
 
 
 def test_what_is_not_an_unfinished_task_of_the_asker(story: Story) -> None:

@@ -335,7 +335,7 @@ class KeepingMachine(RuleBasedStateMachine):
     def _bytes_of(self, one: ObjectId) -> bytes:
         if one not in self.contents:
             value = self.stage.core.objects.objects[one].value
-            place = value.place
+            place = value.extent
             self.contents[one] = content_of(value) if place is None else place.file.read(0, value.total_bytes)
         return self.contents[one]
 

@@ -74,7 +74,7 @@ def test_very_many_objects_are_not_all_looked_at() -> None:
 
 
 class _Value:
-    place = None
+    extent = None
 
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes

@@ -31,7 +31,7 @@ class Stage:
         self.put(FIRST, 1, DATA)
         self.put(FIRST, 3, bytes(30), OTHER)
         self.handle(self.disk.move(0))
-        assert self.core.objects.objects[ONE].value.place is not None
+        assert self.core.objects.objects[ONE].value.extent is not None
 
     def handle(self, event: Any) -> None:
         for action in self.core.handle(event, 0.0):
@@ -67,7 +67,7 @@ def test_equal_bytes_make_an_owner_with_the_last_of_them(stage: Stage) -> None:
     assert stage.replies[11].code == codes.OK and stage.owners == {FIRST}
     stage.read()
     assert stage.replies[12].code == codes.OK and stage.owners == {FIRST, SECOND}
-    assert stage.core.objects.objects[ONE].value.place is not None
+    assert stage.core.objects.objects[ONE].value.extent is not None
 
 
 def test_other_bytes_are_refused(stage: Stage) -> None:
@@ -93,7 +93,7 @@ def test_an_object_that_is_released_meanwhile_is_put_anew(stage: Stage) -> None:
     stage.read()
     assert (stage.replies[11].code, stage.replies[12].code) == (codes.OK, codes.OK)
     stored = stage.core.objects.objects[ONE]
-    assert stored.owners == {SECOND} and stored.value.place is None
+    assert stored.owners == {SECOND} and stored.value.extent is None
 
 
 def test_an_object_that_is_another_meanwhile_is_compared_again(stage: Stage) -> None:

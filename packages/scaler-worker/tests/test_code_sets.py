@@ -22,10 +22,10 @@ from scaler_protocol.codes import CODE_SET_REFUSED, ENVIRONMENT_FAILED, FUNCTION
 from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, content_id
 from scaler_protocol.running import errors
 from scaler_protocol.running.errors import TaskFailed
-from scaler_worker.code_sets import entering, environments, places
+from scaler_worker.code_sets import entering, environments, folders
 from scaler_worker.code_sets.entering import CodeSets
-from scaler_worker.code_sets.options import MODULES, PlaceOptions
-from scaler_worker.code_sets.places import PlaceError, Places
+from scaler_worker.code_sets.folders import FolderError, Folders
+from scaler_worker.code_sets.options import MODULES, CodeOptions
 
 SET = pack(CodeSet({"mine.py": b"x = 1\n", "part/__init__.py": b"", "part/data.txt": b"d"}))
 WAIT = 20.0
@@ -48,7 +48,7 @@ def entered(
     directory: Path, content: bytes = SET, owner: Owner = NO_OWNER, told: list[str] | None = None, **options: Any
 ) -> Path:
     """Where a new processor finds what it imports."""
-    sets = CodeSets(PlaceOptions(directory=str(directory / "root"), **options))
+    sets = CodeSets(CodeOptions(directory=str(directory / "root"), **options))
     sets.enter(content_id(content), owner, lambda *_: content, ([] if told is None else told).append)
     return Path(sys.path[0])
 
@@ -85,7 +85,7 @@ def test_another_family_unpacks_its_own(tmp_path: Path) -> None:
     def denied(*_: object) -> bytes:
         raise TaskFailed(STORAGE_UNREACHABLE, "not allowed")
 
-    sets = CodeSets(PlaceOptions(directory=str(tmp_path / "root")))
+    sets = CodeSets(CodeOptions(directory=str(tmp_path / "root")))
     with pytest.raises(TaskFailed, match="not allowed"):
         sets.enter(content_id(SET), one, denied)
 
@@ -126,7 +126,7 @@ def test_what_was_changed_is_made_again(tmp_path: Path, damage: Callable[[Path],
 
 
 def test_other_bytes_than_the_id_says_are_not_used(tmp_path: Path) -> None:
-    sets = CodeSets(PlaceOptions(directory=str(tmp_path / "root")))
+    sets = CodeSets(CodeOptions(directory=str(tmp_path / "root")))
     with pytest.raises(TaskFailed) as failed:
         sets.enter(ObjectId(bytes(16)), NO_OWNER, lambda *_: SET)
     assert failed.value.code == FUNCTION_UNREADABLE
@@ -174,14 +174,14 @@ def test_a_directory_that_others_may_enter_is_not_used(tmp_path: Path) -> None:
 
 
 def _make_slowly(directory: Path, count_file: Path, started: Any, go_on: Any) -> None:
-    def make(place: Path) -> None:
+    def make(folder: Path) -> None:
         with count_file.open("a") as file:
             file.write("x")
         started.set()
         go_on.wait(WAIT)
-        (place / "done").touch()
+        (folder / "done").touch()
 
-    Places(directory, 1 << 20).use("key", make, lambda place: (place / "done").exists(), WAIT)
+    Folders(directory, 1 << 20).use("key", make, lambda folder: (folder / "done").exists(), WAIT)
 
 
 def _processes(count: int, *arguments: Any) -> list[Any]:
@@ -195,7 +195,7 @@ def _processes(count: int, *arguments: Any) -> list[Any]:
 def test_several_processes_make_it_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     started, go_on = context.Event(), context.Event()
-    processes = _processes(4, tmp_path / "places", tmp_path / "count", started, go_on)
+    processes = _processes(4, tmp_path / "folders", tmp_path / "count", started, go_on)
     assert started.wait(WAIT)
     go_on.set()
     for process in processes:
@@ -207,26 +207,26 @@ def test_several_processes_make_it_once(tmp_path: Path) -> None:
 def test_a_maker_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     started, go_on = context.Event(), context.Event()
-    (killed,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    (killed,) = _processes(1, tmp_path / "folders", tmp_path / "count", started, go_on)
     assert started.wait(WAIT)
     os.kill(killed.pid, signal.SIGKILL)
     killed.join(WAIT)
-    assert [path for path in (tmp_path / "places").iterdir() if ".making-" in path.name], "it was in the middle"
+    assert [path for path in (tmp_path / "folders").iterdir() if ".making-" in path.name], "it was in the middle"
     go_on = context.Event()  # the process that was killed was waiting for the other one
     go_on.set()
-    (second,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    (second,) = _processes(1, tmp_path / "folders", tmp_path / "count", started, go_on)
     second.join(WAIT)
     assert second.exitcode == 0 and (tmp_path / "count").read_text() == "xx"
-    assert not [path for path in (tmp_path / "places").iterdir() if ".making-" in path.name]
+    assert not [path for path in (tmp_path / "folders").iterdir() if ".making-" in path.name]
 
 
 def test_a_wait_for_another_maker_is_bounded(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     started, go_on = context.Event(), context.Event()
-    (process,) = _processes(1, tmp_path / "places", tmp_path / "count", started, go_on)
+    (process,) = _processes(1, tmp_path / "folders", tmp_path / "count", started, go_on)
     assert started.wait(WAIT)
-    with pytest.raises(PlaceError, match="too long"):
-        Places(tmp_path / "places", 1 << 20).use("key", lambda place: None, lambda place: False, 0.05)
+    with pytest.raises(FolderError, match="too long"):
+        Folders(tmp_path / "folders", 1 << 20).use("key", lambda folder: None, lambda folder: False, 0.05)
     go_on.set()
     process.join(WAIT)
     assert process.exitcode == 0
@@ -235,25 +235,25 @@ def test_a_wait_for_another_maker_is_bounded(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the bound
 
 
-def _filled(kept: Places, key: str, size: int = 400) -> Path:
-    def make(place: Path) -> None:
-        (place / "content").write_bytes(bytes(size))
+def _filled(kept: Folders, key: str, size: int = 400) -> Path:
+    def make(folder: Path) -> None:
+        (folder / "content").write_bytes(bytes(size))
 
-    return kept.use(key, make, lambda place: place.is_dir(), WAIT)
+    return kept.use(key, make, lambda folder: folder.is_dir(), WAIT)
 
 
 def test_what_was_not_used_for_longest_is_removed(tmp_path: Path) -> None:
     for age, key in enumerate(("c", "b", "a")):
-        kept = Places(tmp_path / "places", 1300)
-        place = _filled(kept, key)
+        kept = Folders(tmp_path / "folders", 1300)
+        folder = _filled(kept, key)
         kept.release()
-        os.utime(place.with_name(f"{key}.lock"), (1000 - age, 1000 - age))
-    _filled(Places(tmp_path / "places", 1300), "d")
-    assert sorted(path.name for path in (tmp_path / "places").iterdir() if path.is_dir()) == ["b", "c", "d"]
+        os.utime(folder.with_name(f"{key}.lock"), (1000 - age, 1000 - age))
+    _filled(Folders(tmp_path / "folders", 1300), "d")
+    assert sorted(path.name for path in (tmp_path / "folders").iterdir() if path.is_dir()) == ["b", "c", "d"]
 
 
 def test_what_is_in_use_is_not_removed(tmp_path: Path) -> None:
-    first, second = Places(tmp_path / "places", 1000), Places(tmp_path / "places", 1000)
+    first, second = Folders(tmp_path / "folders", 1000), Folders(tmp_path / "folders", 1000)
     held = _filled(first, "held")
     _filled(second, "x")
     second.release()
@@ -263,22 +263,22 @@ def test_what_is_in_use_is_not_removed(tmp_path: Path) -> None:
 
 
 def test_what_is_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(PlaceError, match="at most 300"):
-        _filled(Places(tmp_path / "places", 300), "key")
-    assert not [path for path in (tmp_path / "places").iterdir() if path.is_dir()]
+    with pytest.raises(FolderError, match="at most 300"):
+        _filled(Folders(tmp_path / "folders", 300), "key")
+    assert not [path for path in (tmp_path / "folders").iterdir() if path.is_dir()]
     assert "at most 3 of such" in refused(CODE_SET_REFUSED, tmp_path, code_bytes=3)
 
 
 def test_links_to_elsewhere_are_not_followed_when_it_is_removed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "file").touch()
-    kept = Places(tmp_path / "places", 500)
+    kept = Folders(tmp_path / "folders", 500)
     (_filled(kept, "old") / "link").symlink_to(tmp_path / "elsewhere")
     kept.release()
     _filled(kept, "new")
-    assert not (tmp_path / "places" / "old").exists()
+    assert not (tmp_path / "folders" / "old").exists()
     assert (tmp_path / "elsewhere" / "file").exists()
-    assert places.size_of(tmp_path / "places" / "new") == 400
+    assert folders.size_of(tmp_path / "folders" / "new") == 400
 
 
 # ---------------------------------------------------------------- packages

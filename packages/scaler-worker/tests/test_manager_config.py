@@ -10,7 +10,7 @@ import pytest
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import LoggingOptions, UsageError
-from scaler_worker.code_sets.options import MODULES, PlaceOptions
+from scaler_worker.code_sets.options import MODULES, CodeOptions
 from scaler_worker.config import ClusterConfig, parse_arguments
 from scaler_worker.manager.__main__ import main
 from scaler_worker.manager.arguments import unit_arguments
@@ -42,7 +42,7 @@ def test_a_unit_is_told_everything() -> None:
         storage_address="tcp://127.0.0.1:9999",
         preload="os:getpid()",
         functions=("json",),
-        places=PlaceOptions(MODULES, "/tmp/places", 1 << 20, 1 << 21, 2.5),
+        code=CodeOptions(MODULES, "/tmp/code", 1 << 20, 1 << 21, 2.5),
         io_threads=2,
         logging=LoggingOptions(("/dev/stderr", "a.log"), "DEBUG", None, "json"),
         manager_id=PeerId(bytes(range(16))),

@@ -74,6 +74,10 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
 
   functions @36 :List(FunctionEntry);
   # What has become of all tasks since the start, by function: those with unfinished tasks first. (MON-38, MON-40)
+
+  repeatCounts @37 :List(Count);
+  # How often a task has begun another attempt since the start, by why: worker_lost, worker_left, processor_died, failed;
+  # others may be added (MON-6). (MON-58)
 }
 
 struct FunctionEntry @0xc7d1e5a3928b4f06 {
@@ -163,7 +167,8 @@ struct TaskSamples @0xaf4d6bc822af2e1e {
 }
 
 struct TaskFailure @0xb3c85e1f0d6a9274 {
-  # A task that ended neither well nor because it was canceled, nor because another one failed. (MON-32, MON-33)
+  # In TaskSamples, a task that ended neither well nor because it was canceled, nor because another one failed. (MON-32,
+  # MON-33) As `record` of an Explanation, also a task that has ended well, or has not ended. (MON-55)
   taskId @0 :Data;
   functionId @1 :Data;
   clientId @2 :Data;              # display id (MON-23)
@@ -174,7 +179,7 @@ struct TaskFailure @0xb3c85e1f0d6a9274 {
   code @7 :UInt16;                # of its TaskError, as are the next three
   typeName @8 :Text;              # at most 200 characters
   firstLine @9 :Text;             # of the message: at most 300 characters, without line breaks
-  text @10 :Text;                 # the traceback, where the scheduler's operator lets watchers see it; else empty
+  text @10 :Text;                 # the traceback, where the scheduler's operator lets watchers see it and it is kept
   accounts @11 :List(Text);       # what became of earlier attempts: worker and reason
   ageSeconds @12 :Float64;        # since it ended, when the message was made
   durationSeconds @13 :Float64;   # it ran for so long; these three are zero where nothing was measured
@@ -242,7 +247,7 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
 }
 
 struct DumpRequest @0xe82a45a95c937813 {
-  # Monitor -> scheduler: give me a part of your state, for somebody who looks for a mistake in you. (MON-16)
+  # Monitor -> scheduler: give me a part of your state, for a person who looks for a mistake in you. (MON-16)
   requestId @0 :UInt64;
   part @1 :UInt32;  # 0: begin a dump, give me its first part; n: the n-th further part of the dump that I began last
 }

@@ -150,10 +150,10 @@ struct HostTraffic @0xe4831bd9c7f6502a {
 
 struct MemoryFile @0xbd24eb1c9530ba89 {
   # An open file of the sender: made by memfd_create, and on Linux to be opened as /proc/<processId>/fd/<descriptor> by
-  # processes of the same user. It has no place in any directory, so nothing stays behind whoever dies. Never believed:
-  # whoever opens it checks name, size and seals before the first byte is read. (STO-19, STO-20)
+  # processes of the same user. It has no place in any directory, so nothing stays behind whichever dies. Never believed:
+  # the process that opens it checks name, size and seals before the first byte is read. (STO-19, STO-20)
 
-  processId @0 :UInt32;   # as the sender itself sees it; in another pid namespace it is somebody else, or nobody
+  processId @0 :UInt32;   # as the sender itself sees it; in another pid namespace it is another process, or none
   descriptor @1 :UInt32;  # as long as the sender holds it open; afterwards the number may mean another file
   name @2 :Data;          # 16 bytes; the file is called `scaler-` and these in lower-case hex
 }

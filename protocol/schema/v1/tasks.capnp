@@ -6,6 +6,7 @@
 # exactly or nothing of the batch is accepted: BAD_BATCH. (BAT-2) The scheduler cuts columns; it never looks into parts.
 
 using Session = import "session.capnp";
+using Monitor = import "monitor.capnp";
 
 struct TaskHeader @0xe02cfde95cc5066e {
   # What all tasks of a batch have in common.
@@ -204,6 +205,13 @@ struct Explanation @0xb5a310aca82166ef {
   hasCodeSet @22 :Bool;       # its header names a code set, so only workers with the feature `code-sets` are able
   lostSeconds @23 :Float64;   # dispatched and canceling: after so much more silence its worker is lost (SCH-94). Zero:
                               # not known
+
+  record @24 :Monitor.TaskFailure;
+  # To monitors alone (MON-55): client, function, user, attempt, accounts of earlier attempts, graph, parent and size of the
+  # arguments of an unfinished task; or of one that has ended, without a `state`, also how it ended, as far as that is kept.
+  # Its `taskId` is empty: nothing is known.
+  children @25 :Data;         # 16·n: unfinished tasks that it has submitted, at most 100 of them; to monitors alone (MON-56)
+  childStates @26 :Data;      # u8·n: their states, as in GraphShape
 }
 
 struct StackRequest @0xa3c10b3b9777300a {

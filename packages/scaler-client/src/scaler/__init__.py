@@ -1,22 +1,29 @@
-"""Scaler: very many small tasks on very many machines."""
+"""Scaler: very many small tasks on very many machines.
 
+The names are loaded when they are first used: programs that only watch never load what deserializes (SEC-3).
+"""
+
+import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from scaler.client import __version__
-from scaler.client.client import Client
-from scaler.client.future import ScalerFuture
-from scaler.client.futures.progress import progress
-from scaler.client.object_reference import ObjectReference
-from scaler.client.serializer.mixins import Serializer
-from scaler.cluster.cluster import Cluster
-from scaler.cluster.combo import SchedulerClusterCombo
-from scaler.cluster.local import local
-from scaler.utility.extension import load_ipython_extension
-from scaler.utility.worker_state import worker_state
+from scaler.utility import exceptions as exceptions
+from scaler.utility.earlier import warn_of_earlier
 
 if TYPE_CHECKING:
+    from scaler.client.client import Client
+    from scaler.client.future import ScalerFuture
+    from scaler.client.futures.progress import progress
+    from scaler.client.object_reference import ObjectReference
+    from scaler.client.serializer.mixins import Serializer
     from scaler.client.submitting.streams import ScalerStream
+    from scaler.cluster.cluster import Cluster
+    from scaler.cluster.combo import SchedulerClusterCombo
+    from scaler.cluster.local import local
+    from scaler.utility.extension import load_ipython_extension
     from scaler.utility.trace_context import trace_context
+    from scaler.utility.worker_state import worker_state
 
 __all__ = [
     "Client",
@@ -34,14 +41,32 @@ __all__ = [
     "worker_state",
 ]
 
+_MODULES = {
+    "Client": "scaler.client.client",
+    "Cluster": "scaler.cluster.cluster",
+    "ObjectReference": "scaler.client.object_reference",
+    "ScalerFuture": "scaler.client.future",
+    "ScalerStream": "scaler.client.submitting.streams",
+    "SchedulerClusterCombo": "scaler.cluster.combo",
+    "Serializer": "scaler.client.serializer.mixins",
+    "load_ipython_extension": "scaler.utility.extension",
+    "local": "scaler.cluster.local",
+    "progress": "scaler.client.futures.progress",
+    "trace_context": "scaler.utility.trace_context",
+    "worker_state": "scaler.utility.worker_state",
+}
+
+# At import: a program may run with files of either.
+warn_of_earlier(os.path.dirname(__file__))
+
 
 def __getattr__(name: str) -> Any:
-    if name == "ScalerStream":
-        from scaler.client.submitting.streams import ScalerStream  # few programs stream
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(module), name)
+    return value
 
-        return ScalerStream
-    if name == "trace_context":
-        from scaler.utility.trace_context import trace_context  # as few are traced
 
-        return trace_context
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

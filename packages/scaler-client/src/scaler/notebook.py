@@ -1,7 +1,7 @@
 """The notebook's own commands: `%load_ext scaler`, then
 
 %scaler local 4                  a cluster on this machine, and its client as `client`
-%scaler connect tcp://…:2345     a client of a cluster that runs
+%scaler connect tcp://…:2345     a client of a cluster that runs, with --key-file FILE or --insecure if need be
 %scaler                          how the cluster stands
 %scaler top                      the same as scaler_top shows it, once
 %scaler stop                     disconnect
@@ -36,7 +36,7 @@ _HOW = "no cluster yet: %scaler local [WORKERS], or %scaler connect ADDRESS"
 class ScalerMagics(Magics):
     @line_cell_magic
     def scaler(self, line: str, cell: str | None = None) -> Any:
-        """%scaler [local [N] | connect ADDRESS [--key-file FILE] | top | stop], and %%scaler before a cell."""
+        """%scaler [local [N] | connect ADDRESS [--key-file FILE] [--insecure] | top | stop]; %%scaler before a cell."""
         return self._run_cell(line, cell) if cell is not None else self._command(shlex.split(line))
 
     @property
@@ -69,8 +69,10 @@ class ScalerMagics(Magics):
         parser = _parser("%scaler connect")
         parser.add_argument("address")
         parser.add_argument("--key-file")
-        options = parser.parse_args(words)
-        return self._take(Client(options.address, key_file=options.key_file, stream_output=True))
+        parser.add_argument("--insecure", action="store_true")
+        given = parser.parse_args(words)
+        client = Client(given.address, key_file=given.key_file, insecure=given.insecure, stream_output=True)
+        return self._take(client)
 
     def _take(self, client: Client) -> Client:
         """A cell that runs again replaces the client of before."""

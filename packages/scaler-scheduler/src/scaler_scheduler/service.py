@@ -17,22 +17,18 @@ from scaler_protocol.codes import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     ROLE_CLIENT,
-    ROLE_MANAGER,
-    ROLE_MONITOR,
     ROLE_SCHEDULER,
     ROLE_WORKER,
-    SESSION_REPLACED,
     SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
-from scaler_protocol.keys.insecure import warn_of_insecure
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Shutdown, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.key_options import warn_of_insecure
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.process.ports import answers
 from scaler_protocol.session import (
-    Complained,
     Lost,
     Opened,
     Received,
@@ -77,7 +73,6 @@ from scaler_scheduler.core.cluster_events import (
     SCHEDULER_STARTED,
     STORAGE_CONNECTED,
     STORAGE_LOST,
-    place_of,
 )
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
@@ -88,6 +83,7 @@ from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.event_log import EventLog
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
+from scaler_scheduler.session_lines import log_session
 from scaler_scheduler.standby import FEATURE_SERVING, Standby
 from scaler_scheduler.storage_process import StorageProcess
 from scaler_scheduler.watchers import Watchers
@@ -96,12 +92,6 @@ from scaler_scheduler.webhook_process import WebhookProcess
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
 STANDBY_TICK_SECONDS = 0.1
-_ROLE_NAMES = {
-    ROLE_CLIENT: "client",
-    ROLE_WORKER: "worker",
-    ROLE_MONITOR: "monitor",
-    ROLE_MANAGER: "worker manager",
-}
 _SETTLED = Settled()
 
 
@@ -393,7 +383,7 @@ class SchedulerService:
             else:
                 self._recent.note((now, "from", event.peer_id, type(event)))
                 if self._lines.admits(now):
-                    self._log(event)
+                    log_session(event, self._core.name_of)
             self._core.handle(event, now)
         self._perform(self._core.handle(_SETTLED, now), now)
         self._desk.settle(now)
@@ -469,21 +459,3 @@ class SchedulerService:
         }
         yield from self._core.dump(now)
         yield from self._recent.lines(now)
-
-    def _log(self, event: Opened | Lost | Complained | SessionEvent) -> None:
-        if isinstance(event, Opened):
-            role = _ROLE_NAMES[event.hello.role]
-            name = event.hello.worker.name or event.hello.manager.name or self._core.name_of(event.peer_id)
-            place = place_of(event.hello.software) or "of unknown software"
-            logging.info("Scheduler: %s %s joined (%s)", role, name, place)
-        elif isinstance(event, Lost):
-            # A dialer whose first Welcome comes too late begins another session, as after a break: no trouble.
-            is_usual = event.is_orderly or event.code == SESSION_REPLACED
-            level = logging.INFO if is_usual else logging.WARNING
-            how = "left" if is_usual else "was lost"
-            name = self._core.name_of(event.peer_id)
-            logging.log(level, "Scheduler: peer %s %s: %s", name, how, event.text or "goodbye")
-        elif isinstance(event, Complained):
-            logging.warning(
-                "Scheduler: peer %s complains: %s (%s)", self._core.name_of(event.peer_id), event.text, event.clause
-            )

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import Identity
-from scaler_protocol.keys.insecure import warn_of_insecure
 from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.key_options import warn_of_insecure
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
 from scaler_protocol.session import (

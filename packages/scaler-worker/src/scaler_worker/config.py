@@ -46,7 +46,7 @@ from scaler_worker.code_sets.options import (
     DEFAULT_ENVIRONMENT_BYTES,
     MODULES,
     NONE,
-    PlaceOptions,
+    CodeOptions,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ClusterConfig:
     devices: Gpus | None = None  #: in the process of one worker: those of its tasks
     storage_address: str = ""  #: empty: the one the scheduler names
     preload: str = ""
-    places: PlaceOptions = field(default_factory=PlaceOptions)  #: for the modules and packages of clients
+    code: CodeOptions = field(default_factory=CodeOptions)  #: for the modules and packages of clients
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     io_threads: int = 1
     event_loop: str = "builtin"
@@ -121,7 +121,7 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         storage_address=optional_address(parsed.object_storage_address),
         preload=parsed.preload or "",
         functions=parsed.functions,
-        places=PlaceOptions(
+        code=CodeOptions(
             parsed.client_code,
             parsed.code_directory or "",
             parsed.code_limit,

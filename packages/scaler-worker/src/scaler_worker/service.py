@@ -166,7 +166,7 @@ class Agent:
 
     def _features(self) -> tuple[str, ...]:
         features = ("chains", "samples", "stacks", "stack-samples", FEATURE)
-        return features if self._config.places.takes == NONE else (*features, "code-sets")
+        return features if self._config.code.takes == NONE else (*features, "code-sets")
 
     # ------------------------------------------------------------ rounds
 
@@ -485,7 +485,7 @@ def run_agent(config: ClusterConfig, name: str) -> int:
         config.functions,
         config.shown,
         is_limited=config.memory_bytes > 0,
-        places=config.places,
+        code=config.code,
     )
     zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
     if config.event_loop != "builtin":

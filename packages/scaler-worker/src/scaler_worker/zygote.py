@@ -36,7 +36,7 @@ KILL = 3
 SUSPEND = 4
 UNSUSPEND = 5
 
-WARM_MODULES = ("scaler",)
+WARM_MODULES = ("scaler.client.client", "scaler.utility.worker_state")
 """What processors begin with, where it is installed. A task that submits tasks needs the client, and a deep recursion
 starts a processor for every level: 60 ms for each of them are saved. The worker itself does without."""
 

@@ -190,6 +190,7 @@ class ClusterStatus:
     events: tuple[ClusterEvent, ...] = ()
     event_count: int = 0
     functions: tuple[FunctionEntry, ...] = ()
+    repeat_counts: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_SALT, NO_TASK, Buffer
+from scaler_protocol.messages.monitor import TaskFailure
 from scaler_protocol.messages.session import Capability
 from scaler_protocol.records import dataclass
 
@@ -164,6 +165,9 @@ class Explanation:
     recovery_seconds: float = 0.0
     has_code_set: bool = False
     lost_seconds: float = 0.0
+    record: TaskFailure = TaskFailure()
+    children: bytes = b""
+    child_states: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

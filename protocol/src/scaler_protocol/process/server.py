@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import logging
@@ -34,9 +35,10 @@ def run_command(name: str, command: Callable[[], int]) -> int:
     _write_all_text()
     try:
         return _with_all_output(command)
-    except BrokenPipeError:
-        if not _is_output_closed():
+    except BrokenPipeError as error:
+        if not (isinstance(error, OutputClosed) or _is_output_closed()):
             raise
+        _write_nowhere()
         return EXIT_UNREAD
     except ScalerError as error:
         print(f"{name}: error: {escaped(str(error))}", file=sys.stderr)
@@ -62,19 +64,50 @@ def _flush() -> None:
 
 
 def _is_output_closed() -> bool:
-    """The reader of our output has gone, and not the other end of some socket. What is left to write goes nowhere."""
+    """The reader of our output has gone, and not the other end of some socket."""
     try:
-        output = sys.stdout.fileno()
         poller = select.poll()
-    except (AttributeError, ValueError, OSError):  # no file, or Windows
+        poller.register(sys.stdout.fileno(), select.POLLOUT)
+    except (AttributeError, ValueError, OSError):  # no file, or Windows: see `OutputClosed`
         return False
-    poller.register(output, select.POLLOUT)
-    if not any(what & (select.POLLERR | select.POLLHUP) for _, what in poller.poll(0)):
-        return False
+    return any(what & (select.POLLERR | select.POLLHUP) for _, what in poller.poll(0))
+
+
+def _write_nowhere() -> None:
+    """So goes what is left to write, as when the interpreter ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, output)
+    os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-    return True
+
+
+class OutputClosed(BrokenPipeError):
+    """Standard output is a pipe, and its reader has gone."""
+
+
+class TellingFile(io.FileIO):
+    """Standard output on Windows, where a write to a pipe without a reader is an invalid argument, and no poll tells
+    afterwards which file that was."""
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.EPIPE):
+                raise OutputClosed(errno.EPIPE, "the reader of the output has gone") from error
+            raise
+
+
+def telling(output: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The same output, which raises OutputClosed."""
+    output.flush()
+    raw = TellingFile(output.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        raw if output.write_through else io.BufferedWriter(raw),
+        output.encoding,
+        "backslashreplace",
+        line_buffering=output.line_buffering,
+        write_through=output.write_through,
+    )
 
 
 def _write_all_text() -> None:
@@ -82,6 +115,9 @@ def _write_all_text() -> None:
     by their number, as Python does on stderr, instead of ending the command or losing a line of its log."""
     output = sys.stdout
     if not isinstance(output, io.TextIOWrapper):
+        return
+    if sys.platform == "win32" and output is sys.__stdout__ and not output.isatty():
+        sys.stdout = telling(output)
         return
     try:
         output.reconfigure(errors="backslashreplace")

@@ -19,7 +19,6 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.surface import Submitting
-from scaler.utility.earlier import warn_of_earlier
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol import codes, task_context, waits
 from scaler_protocol.addresses import check_resolvable, parse_address, parse_addresses
@@ -45,10 +44,6 @@ _UNSET: Any = object()
 _DESCRIPTORS = 16
 """What a first client opens at most while it connects. Cap'n Proto ends the process if it finds none left to load its
 schema."""
-
-
-# At import: a program may run with files of either.
-warn_of_earlier(os.path.dirname(os.path.dirname(__file__)))
 
 
 class HasAddress(Protocol):

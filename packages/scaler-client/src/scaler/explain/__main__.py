@@ -12,6 +12,7 @@ from scaler.client.futures.explaining import id_of, sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import NoAnswer, answer
+from scaler.monitoring.endings import record_text
 from scaler.top.formats import plain
 from scaler_protocol.ids import shown_task
 from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
@@ -80,11 +81,17 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def told(explanation: Explanation, address: str) -> str:
-    if not explanation.state:
+    record = explanation.record
+    if not explanation.state and record.task_id:
+        said = record_text(record)
+        name, user = explanation.function_name, record.user
+    elif not explanation.state:
         return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
-    said = sentence(explanation, explanation.capabilities, address)
-    of_user = f" of {explanation.user}" if explanation.user else ""
-    return f"{explanation.function_name or 'a task'}{of_user}: {said}" if explanation.function_name or of_user else said
+    else:
+        said = sentence(explanation, explanation.capabilities, address)
+        name, user = explanation.function_name, explanation.user
+    of_user = f" of {user}" if user else ""
+    return f"{name or 'a task'}{of_user}: {said}" if name or of_user else said
 
 
 if __name__ == "__main__":

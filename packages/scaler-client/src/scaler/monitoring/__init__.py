@@ -13,8 +13,8 @@ Subscription belongs to one thread; `Watcher` runs one in a thread of its own, f
 the same methods over a recorded file. Nothing here needs POSIX, and nothing is unpickled.
 """
 
+from scaler.monitoring.addresses import MonitorError
 from scaler.monitoring.functions import FunctionFigures, functions_of
-from scaler.monitoring.places import MonitorError
 from scaler.monitoring.recording import Playback, Recorder, Recording, RecordingError
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler.monitoring.subscription import Subscription

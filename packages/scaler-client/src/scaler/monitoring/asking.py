@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TypeVar
 
-from scaler.monitoring.places import MonitorError
+from scaler.monitoring.addresses import MonitorError
 from scaler.monitoring.subscription import Subscription
 from scaler.top.formats import plain
 from scaler_protocol.errors import ScalerError

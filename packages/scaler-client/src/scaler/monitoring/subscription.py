@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scaler.client import __version__
-from scaler.monitoring.places import FEATURE_SERVING, MonitorError, watchable
+from scaler.monitoring.addresses import FEATURE_SERVING, MonitorError, watchable
 from scaler.monitoring.recording import Recorder
 from scaler.monitoring.state import ClusterState, Condition, Heard
 from scaler_protocol import codes

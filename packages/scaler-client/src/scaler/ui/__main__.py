@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from scaler.client import __version__
 from scaler.monitoring import Playback, RecordingError, Subscription
-from scaler.monitoring.places import watchable
+from scaler.monitoring.addresses import watchable
 from scaler.monitoring.watcher import Source, Watcher
 from scaler.ui import TOPICS
 from scaler_protocol.keys import NoKeyFound

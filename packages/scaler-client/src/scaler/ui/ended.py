@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import json
 
-from scaler.client.futures.ended import duration_text
+from scaler.monitoring.endings import ending_text
 from scaler.ui.model import Model
 from scaler.ui.samples import TaskRun
-from scaler_protocol.errors import readable
-
-_HOW = {
-    "success": "it succeeded",
-    "failed": "it failed",
-    "canceled": "it was canceled",
-    "worker_lost": "it was lost with its workers too often",
-    "processor_died": "its process died too often",
-    "timed_out": "it was stopped",
-    "refused": "it was refused",
-}
 
 
 def ended_text(model: Model, task_id: str) -> str:
@@ -25,16 +14,9 @@ def ended_text(model: Model, task_id: str) -> str:
     failure = model.failures.of(task_id)
     if failure is not None:
         error = ": ".join(filter(None, (failure["type"], failure["line"])))
-        return _sentence(failure["status"], failure["lasted"], failure["worker"], error)
+        return ending_text(failure["status"], failure["lasted"], failure["worker"], error)
     run = _run_of(model, task_id)
-    return "" if run is None else _sentence(run.status, run.seconds, run.worker, "")
-
-
-def _sentence(status: str, seconds: float, worker: str, error: str) -> str:
-    text = _HOW.get(status, f"it ended as {status}")
-    text += f" after {duration_text(seconds)}" if seconds > 0 else ""
-    text += f" on {worker}" if worker else ""
-    return readable(f"{text}: {error}" if error else text)
+    return "" if run is None else ending_text(run.status, run.seconds, run.worker)
 
 
 def _run_of(model: Model, task_id: str) -> TaskRun | None:

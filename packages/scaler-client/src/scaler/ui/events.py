@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from scaler.ui.samples import STATUS_NAMES
+from scaler.monitoring.endings import status_name
 from scaler_protocol.messages import ClusterEvent, FunctionName, TaskFailure
 
 Json = dict[str, Any]
@@ -50,14 +50,13 @@ class Failures:
 
 
 def failure_of(failure: TaskFailure, function: str, at: float) -> Json:
-    status = STATUS_NAMES[failure.status] if failure.status < len(STATUS_NAMES) else str(failure.status)
     return {
         "task": failure.task_id.hex(),
         "function": function or failure.function_id.hex()[:8],
         "client": failure.client_id.hex()[:8],
         "user": failure.user,
         "worker": failure.worker,
-        "status": status,
+        "status": status_name(failure.status),
         "attempt": failure.attempt,
         "type": failure.type_name.rpartition(".")[2] or failure.type_name,
         "line": failure.first_line,

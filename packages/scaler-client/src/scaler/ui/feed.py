@@ -18,6 +18,7 @@ from scaler.client.futures.explaining import sentence
 from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import ClusterState, Heard, Playback
 from scaler.monitoring.control import outcome_text
+from scaler.monitoring.endings import record_text
 from scaler.monitoring.profiles import flame, merged, speedscope
 from scaler.monitoring.watcher import Watcher
 from scaler.ui import TOPICS
@@ -25,6 +26,7 @@ from scaler.ui.costly import CostlyTexts
 from scaler.ui.ended import ended_text
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
+from scaler.ui.task_facts import facts_of
 from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId, shown_parts, shown_task
@@ -290,9 +292,10 @@ class Feed:
         text = sentence(found, found.capabilities, self.model.label)
         if not found.state:
             unknown = "the scheduler does not hold it: it has ended, or was never submitted"
-            text = ended_text(self.model, found.task_id.hex()) or unknown
+            text = (found.record.task_id and record_text(found.record)) or ended_text(self.model, found.task_id.hex())
+            text = text or unknown
         told = {"task": found.task_id.hex(), "function": found.function_name, "state": found.state, "text": text}
-        return {**told, "user": found.user}
+        return {**told, "user": found.user, "facts": facts_of(found, time.time())}
 
     async def stack(self, task_id: TaskId) -> dict[str, Any]:
         """Where a running task is in its code, if the operator lets monitors see texts. (MON-42)"""

@@ -108,6 +108,11 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
         (unfinished if count.name in UNFINISHED else ended).add_metric([readable(count.name)], count.value)
     yield unfinished
     yield ended
+    text = "Attempts of tasks that were followed by another one, by why."
+    repeated = CounterMetricFamily("scaler_tasks_repeated", text, labels=["reason"])
+    for count in status.repeat_counts[:REASONS_LIMIT]:
+        repeated.add_metric([readable(count.name)], count.value)
+    yield repeated
     submitted = sum(count.value for count in status.task_counts)
     yield _counter("scaler_tasks_submitted", "Tasks that were submitted.", submitted)
     names = names_of(status.function_names)
@@ -123,6 +128,7 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
     yield _gauge("scaler_tasks_unplaceable", "Queued tasks that none of the connected workers could ever take.", stuck)
 
 
+REASONS_LIMIT = 16
 HISTOGRAM_BUCKETS = range(0, len(BOUNDS_SECONDS), 4)
 """Of the buckets that workers tell, those whose bounds are told: each four times the one before."""
 _FUNCTION_COUNTERS: tuple[tuple[str, str, Callable[[FunctionFigures], float]], ...] = (

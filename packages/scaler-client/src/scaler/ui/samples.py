@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaler.monitoring.endings import status_name
 from scaler_protocol.messages import TaskSamples
 
 _ROW = struct.Struct("<16s16sQQII")
-STATUS_NAMES = ("success", "failed", "canceled", "worker_lost", "processor_died", "timed_out", "refused")
 
 
 class TaskRun(NamedTuple):
@@ -40,7 +40,7 @@ def runs(message: TaskSamples, heard_at: float) -> Iterator[TaskRun]:
                 process_id,
                 made_at - since / 1e6,
                 duration / 1e6,
-                STATUS_NAMES[status] if status < len(STATUS_NAMES) else str(status),
+                status_name(status),
             )
 
 

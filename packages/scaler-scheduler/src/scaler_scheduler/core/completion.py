@@ -280,7 +280,10 @@ def _end_in_bulk(
     function = first.function_id(first.index_of[ids[0]]) if several else first.batch.functions
     shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
     measured = profiles[: PROFILE_BYTES * len(shown)]
-    tables.history.successes.append((worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured))
+    client = first.client
+    tables.history.successes.append(
+        (worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user)
+    )
 
 
 def _count(

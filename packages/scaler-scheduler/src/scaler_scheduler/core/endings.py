@@ -17,6 +17,7 @@ from scaler_scheduler.core import queued
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept, Ready
+from scaler_scheduler.core.records import accounts_of
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import TASKS_TAKEN_IN_A_MESSAGE, Client, Place, Tables
@@ -93,6 +94,8 @@ def _end(tables: Tables, chunk: Chunk, row: Row, state: State, worker: str = "")
         if is_wanted:
             tables.deliver(chunk.client, row)
         _succeed(tables, chunk, row, is_wanted)
+        if row.attempt > 1:
+            _note_recovery(tables, chunk, row, worker)
     else:
         tables.deliver(chunk.client, row)
         if row.status != STATUS_CANCELED:
@@ -110,6 +113,12 @@ def _note_failure(tables: Tables, chunk: Chunk, row: Row, worker: str) -> None:
         tables.history.note_outcomes(chunk, (row.task_id,), row.status)
     lost, deaths = tables.lost_workers.get(row.task_id, ()), tables.deaths.get(row.task_id)
     tables.history.failed(chunk, row, worker, lost, deaths)
+
+
+def _note_recovery(tables: Tables, chunk: Chunk, row: Row, worker: str) -> None:
+    accounts = accounts_of(tables.lost_workers.get(row.task_id, ()), tables.deaths.get(row.task_id))
+    if accounts:
+        tables.history.recovered(chunk, row, worker, accounts)
 
 
 def _succeed(tables: Tables, chunk: Chunk, row: Row, is_wanted: bool) -> None:

@@ -11,7 +11,9 @@ from scaler_protocol.messages import Explain, Explanation
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.lending import BLOCKED
 from scaler_scheduler.core.ready import ReadyClass
+from scaler_scheduler.core.records import accounts_of, record_of
 from scaler_scheduler.core.scaling.controller import Scaler
+from scaler_scheduler.core.shapes import state_of
 from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -21,6 +23,7 @@ HEAD_BYTES = 8
 LOOKED_WORKERS = 20_000
 """In one turn, for so many workers of more urgent lines it is looked up whether they are able. Further lines are not
 counted among what is ahead of a task."""
+CHILDREN_SHOWN = 100
 LOOKED_BATCHES = 20_000
 """A task is looked for in so many batches by its short form, which takes some 10 ms."""
 
@@ -77,7 +80,7 @@ def explanation(
         task_id = question.task_id or _hopeless(lines, client)
     answer = Explanation(question.request_id, task_id or TaskId(b""), worker_count=len(tables.workers))
     if not task_id or task_id not in tables.where:
-        return answer
+        return _with_end(tables, answer, question, now) if client is None else answer
     chunk = tables.chunk_of(task_id)
     if client is not None and chunk.client is not client:
         return answer
@@ -96,6 +99,8 @@ def explanation(
         child_count=len(tables.children.get(task_id, ())),
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
     )
+    if client is None:
+        answer = _with_record(tables, answer, chunk)
     place = tables.where[task_id]
     if isinstance(place, Worker):
         return _held(tables, answer, place, now)
@@ -105,6 +110,30 @@ def explanation(
     if chunk.client in tables.presentation.recovering_clients:
         answer = replace(answer, recovery_seconds=max(0.001, tables.presentation.recovering_until - now))
     return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(lines, chunk, task_id, able))
+
+
+def _with_record(tables: Tables, answer: Explanation, chunk: Chunk) -> Explanation:
+    """For monitors: whose the task is, and what it has to do with others. (MON-55, MON-56)"""
+    task_id = answer.task_id
+    accounts = accounts_of(tables.lost_workers.get(task_id, ()), tables.deaths.get(task_id))
+    record = record_of(tables.display, chunk, task_id, answer.attempt, accounts=accounts)
+    children = tuple(islice(tables.children.get(task_id, ()), CHILDREN_SHOWN))
+    states = bytes(state_of(tables, child) for child in children)
+    return replace(answer, record=record, children=b"".join(children), child_states=states)
+
+
+def _with_end(tables: Tables, answer: Explanation, question: Explain, now: float) -> Explanation:
+    """For monitors: of a task that has ended, how. (MON-57)"""
+    asked, source, end = question.task_id, question.task_source, _end_of(question)
+    if not source and not asked:
+        return answer
+    record = tables.history.ended(
+        (lambda one: one.startswith(source) and one.endswith(end)) if source else asked.__eq__, now
+    )
+    if record is None:
+        return answer
+    name = tables.function_names.of(record.function_id)
+    return replace(answer, task_id=record.task_id, function_name=name, record=record)
 
 
 def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Explanation:
@@ -149,7 +178,7 @@ def _ahead(lines: Lines, chunk: Chunk, task_id: TaskId, able: dict[Worker, None]
 
 def _found(tables: Tables, client: Client | None, question: Explain) -> TaskId | None:
     """The unfinished task with this short form that was submitted last. (MON-43)"""
-    end = question.task_number.to_bytes(ID_BYTES - HEAD_BYTES, "little")
+    end = _end_of(question)
     left = LOOKED_BATCHES
     for owner in list(tables.clients.values()) if client is None else [client]:
         for chunk in islice(reversed(owner.chunks), left):
@@ -158,6 +187,10 @@ def _found(tables: Tables, client: Client | None, question: Explain) -> TaskId |
             if task_id is not None and task_id in tables.where and tables.chunk_of(task_id).client is owner:
                 return task_id
     return None
+
+
+def _end_of(question: Explain) -> bytes:
+    return question.task_number.to_bytes(ID_BYTES - HEAD_BYTES, "little")
 
 
 def _found_in(ids: bytes, source: bytes, end: bytes) -> TaskId | None:

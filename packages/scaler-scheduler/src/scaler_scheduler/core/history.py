@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, STATUS_CANCELED, STATUS_REFUSED, STATUS_SUCCESS
 from scaler_protocol.columns import PROFILE_BYTES
-from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
+from scaler_scheduler.core.records import accounts_of, cut, measured, record_of
 from scaler_scheduler.core.results import Row
 
 FAILURES_KEPT = 2_000
@@ -31,7 +32,6 @@ FAILURES_PER_SECOND = 200
 """More than this are counted, and not described."""
 BURST = 200
 TYPE_CHARACTERS, LINE_CHARACTERS, TEXT_CHARACTERS = 200, 300, 4_000
-ACCOUNTS, ACCOUNT_CHARACTERS = 16, 200
 OUTCOMES_KEPT = 65_536
 """Tasks of graphs that did not succeed: of more than that, it is forgotten how the first ended."""
 SUCCESSES_KEPT = 2_000
@@ -41,14 +41,14 @@ FAILED_KEPT = 50
 """Tasks of each batch of a graph, the first that failed: they are shown also when the graph is too large."""
 GRAPHS_KEPT = 64
 """Batches of graphs that have just ended, until they are published."""
+RECOVERED_KEPT = 1_000
+"""Tasks that succeeded after lost attempts, the last ones."""
 _ROW = struct.Struct("<16s16sQQII")
-_PROFILE = struct.Struct("<QQQ")
-_NOT_MEASURED = bytes(PROFILE_BYTES)
 
 
-Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes]
-"""Worker and its name, when the message came and how many it told of; some of them, their function, and profiles from
-theirs on. A plain tuple, which `completion` makes for each message of a worker."""
+Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str]
+"""Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
+theirs on, their client and its user. A plain tuple, which `completion` makes for each message of a worker."""
 
 
 class _Unread(NamedTuple):
@@ -81,39 +81,32 @@ class History:
         #: of tasks of graphs that did not succeed, the oldest first
         self.outcomes: dict[TaskId, int] = {}
         self.successes: deque[Success] = deque(maxlen=SUCCESSES_KEPT)
+        self._recovered: deque[tuple[float, TaskFailure]] = deque(maxlen=RECOVERED_KEPT)
         #: batches of graphs whose tasks have all ended, while a session watches graphs
         self.ended_graphs: deque[Chunk] | None = None
 
     # ------------------------------------------------------------ what is noted
 
-    def failed(self, chunk: Chunk, row: Row, worker: str, lost: Iterable[str], deaths: Deaths | None) -> None:
+    def failed(self, chunk: Chunk, row: Row, worker: str, lost: Sequence[str], deaths: Deaths | None) -> None:
         """A task ended, and neither well nor canceled. `lost` and `deaths`: what became of earlier attempts."""
         self._failed_count += 1
         if self._left < 1 and (self.now <= self._left_at or not self._refill()):
             return  # there are more than are described
         self._left -= 1
-        profile = bytes(row.profile) if len(row.profile) == PROFILE_BYTES else _NOT_MEASURED
-        duration, cpu, memory_bytes = _PROFILE.unpack(profile)
-        index = chunk.index_of[row.task_id]
-        failure = TaskFailure(
-            task_id=row.task_id,
-            function_id=ObjectId(chunk.function_id(index)),
-            client_id=self._display.of(chunk.client.peer_id),
-            user=chunk.client.user,
-            worker=worker,
-            status=row.status,
-            attempt=row.attempt,
-            duration_seconds=duration / 1e9,
-            cpu_seconds=cpu / 1e9,
-            memory_bytes=memory_bytes,
-            argument_bytes=chunk.bytes_of((index,)),
-            graph_id=GraphId(chunk.header.graph_id),
-            parent_task=TaskId(chunk.header.parent_task),
+        failure = record_of(
+            self._display, chunk, row.task_id, row.attempt, worker=worker, status=row.status, profile=bytes(row.profile)
         )
-        accounts = (*lost, *(deaths.accounts if deaths is not None else ()))
+        accounts = accounts_of(lost, deaths)
         if len(self._unread) >= BURST:
             self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
+
+    def recovered(self, chunk: Chunk, row: Row, worker: str, accounts: Sequence[str]) -> None:
+        """A task succeeded after attempts whose workers were lost or whose processors died. (MON-57)"""
+        record = record_of(
+            self._display, chunk, row.task_id, row.attempt, worker=worker, profile=bytes(row.profile), accounts=accounts
+        )
+        self._recovered.append((self.now, record))
 
     def _refill(self) -> bool:
         self._left = min(BURST, self._left + (self.now - self._left_at) * FAILURES_PER_SECOND)
@@ -176,17 +169,37 @@ class History:
         self.tick()
         return _aged(self._failures, now)
 
+    def ended(self, is_asked: Callable[[TaskId], bool], now: float) -> TaskFailure | None:
+        """How a task has ended, as far as it is kept. (MON-57)"""
+        self.tick()
+        for at, record in chain(reversed(self._failures), reversed(self._recovered)):
+            if is_asked(record.task_id):
+                return replace(record, age_seconds=max(0.0, now - at))
+        for success in reversed(self.successes):
+            for index, task_id in enumerate(success[4]):
+                if is_asked(task_id):
+                    return self._success(success, index, now)
+        return None
+
+    def _success(self, success: Success, index: int, now: float) -> TaskFailure:
+        _, worker, at, _, ids, function, profiles, client_id, user = success
+        seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
+        return TaskFailure(
+            ids[index], ObjectId(function[:ID_BYTES]), self._display.of(client_id), user, worker, STATUS_SUCCESS,
+            attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
+            memory_bytes=memory_bytes,
+        )  # fmt: skip
+
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:
         """The last successes, as samples of their workers. Which of its processes ran a task is not known."""
         rows: dict[tuple[PeerId, str], list[bytes]] = {}
         counts: dict[tuple[PeerId, str], int] = {}
-        for worker_id, name, ended_at, count, ids, function, profiles in self.successes:
+        for worker_id, name, ended_at, count, ids, function, profiles, _, _ in self.successes:
             worker = worker_id, name
             counts[worker] = counts.get(worker, 0) + count
             own = rows.setdefault(worker, [])
             for index, task_id in enumerate(ids):
-                profile = profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)] or _NOT_MEASURED
-                seconds = _PROFILE.unpack(profile)[0] / 1e9
+                seconds = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])[0]
                 since = max(0, int(1e6 * (now - ended_at + seconds)))
                 own.append(_ROW.pack(task_id, function[:ID_BYTES], since, int(1e6 * seconds), 0, STATUS_SUCCESS))
         return tuple(
@@ -207,14 +220,13 @@ def _aged(failures: Iterable[tuple[float, TaskFailure]], now: float) -> tuple[Ta
 
 def _described(unread: _Unread, error: TaskError, *, shows_texts: bool) -> TaskFailure:
     lines = error.message.splitlines()
-    told = [one[:ACCOUNT_CHARACTERS] for one in (*unread.accounts, *error.workers)][-ACCOUNTS:]
     return replace(
         unread.failure,
         code=error.code,
         type_name=error.type_name[:TYPE_CHARACTERS],
         first_line=lines[0][:LINE_CHARACTERS] if lines else "",
         text=error.text[:TEXT_CHARACTERS] if shows_texts else "",
-        accounts=tuple(told),
+        accounts=cut((*unread.accounts, *error.workers)),
     )
 
 

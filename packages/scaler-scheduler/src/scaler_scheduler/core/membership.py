@@ -151,6 +151,7 @@ def _lose(tables: Tables, task_id: TaskId, chunk: Chunk, losses: _Losses, *, is_
         endings.end_started(tables, chunk, row, Move.GIVE_UP)
         return
     tables.attempts[task_id] = attempt + 1
+    tables.repeat_counts["worker_lost" if is_counted else "worker_left"] += 1
     endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)
 

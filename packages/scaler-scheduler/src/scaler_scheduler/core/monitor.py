@@ -44,6 +44,7 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event
         events=tables.events.since(told_event, now),
         event_count=tables.events.count,
         functions=tables.functions.shown(now),
+        repeat_counts=tuple(Count(name, count) for name, count in tables.repeat_counts.items()),
     )
 
 

@@ -46,6 +46,7 @@ def retry(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> None:
     if not _is_free(tables, chunk, row):
         tables.retried[task_id] = tables.retried.get(task_id, 0) + 1
     tables.attempts[task_id] = row.attempt + 1
+    tables.repeat_counts["processor_died" if row.status == STATUS_PROCESSOR_DIED else "failed"] += 1
     if row.status == STATUS_PROCESSOR_DIED:
         tables.deaths.setdefault(task_id, Deaths()).add(worker.name, row.attempt, _error_of(row))
         endings.requeue(tables, task_id, chunk, Move.RETRY, placement.Elsewhere(tables, worker).enqueue)

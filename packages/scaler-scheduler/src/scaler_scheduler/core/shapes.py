@@ -47,7 +47,7 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
     place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
-    states = bytes(_state(tables, task_id) for task_id in place)
+    states = bytes(state_of(tables, task_id) for task_id in place)
     outcomes = bytes(map(tables.history.outcomes.get, place, repeat(0)))
     return GraphShape(
         graph_id=graph_id,
@@ -83,7 +83,7 @@ def _nodes(chunks: Iterable[Chunk]) -> Iterable[tuple[Chunk, int]]:
     return ((chunk, index) for chunk in chunks for index in range(len(chunk.ids)))
 
 
-def _state(tables: Tables, task_id: TaskId) -> int:
+def state_of(tables: Tables, task_id: TaskId) -> int:
     where = tables.where.get(task_id)
     if where is None:
         return ENDED

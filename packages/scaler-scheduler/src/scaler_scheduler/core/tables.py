@@ -244,6 +244,8 @@ class Tables:
         self.functions = FunctionTable()
         #: tasks that workers were asked to give back, and that they gave back (SCH-20)
         self.recalled_count = self.returned_count = 0
+        #: attempts that were followed by another one, by why (MON-58)
+        self.repeat_counts = dict.fromkeys(("worker_lost", "worker_left", "processor_died", "failed"), 0)
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
         #: workers that do not reach the storage -> until when they get nothing (SCH-44)

@@ -273,7 +273,7 @@ class StorageCore(Puts):
             self._answer(peer_id, SharedValue(get.request_id, value.total_bytes, file.reference()))
             return None
         most_bytes = min(get.chunk_bytes or self.limits.chunk_bytes, self.limits.chunk_bytes)
-        if value.place is not None and get.offset < value.total_bytes:
+        if value.extent is not None and get.offset < value.total_bytes:
             return self.disk.read_back(self, peer_id, get, value, most_bytes)
         chunk = value.slice_at(get.offset, most_bytes)
         self.disk.spilling.used(value, self._now, is_to_be_continued=get.offset + len(chunk) < value.total_bytes)

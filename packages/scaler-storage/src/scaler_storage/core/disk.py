@@ -21,7 +21,7 @@ from scaler_storage.core.events import Copied, FileOffered, Kept, Moved, OfDisk,
 from scaler_storage.core.refusals import Refusal
 from scaler_storage.core.replies import answer_bytes
 from scaler_storage.core.spilling import Spilling
-from scaler_storage.core.values import AnyValue, FileValue, Place, SharedFile
+from scaler_storage.core.values import AnyValue, Extent, FileValue, SharedFile
 from scaler_storage.core.work import PARKED, Job
 
 if TYPE_CHECKING:
@@ -114,31 +114,31 @@ class Disk:
 
     # ------------------------------------------------------------ reading back
 
-    def read(self, core: Parts, place: Place, offset: int, size: int) -> Reading:
+    def read(self, core: Parts, extent: Extent, offset: int, size: int) -> Reading:
         """Reads bytes of a value, also when the value is deleted before the turn of the job has come."""
-        self.spilling.begin_read(place.file)
-        return self._read(core, place, offset, size)
+        self.spilling.begin_read(extent.file)
+        return self._read(core, extent, offset, size)
 
-    def _read(self, core: Parts, place: Place, offset: int, size: int) -> Reading:
+    def _read(self, core: Parts, extent: Extent, offset: int, size: int) -> Reading:
         self._last_read += 1
         number = self._last_read
         self._reads[number] = None
-        core.act(Read(number, place.file, place.offset + offset, size))
+        core.act(Read(number, extent.file, extent.offset + offset, size))
         while (data := self._reads[number]) is None:
             yield PARKED
         del self._reads[number]
-        self.spilling.end_read(place.file)
+        self.spilling.end_read(extent.file)
         yield 1
         return data
 
     def read_back(self, core: Parts, peer_id: PeerId, get: Get, value: AnyValue, most_bytes: int) -> Job:
         """Answers a Get of a value that is on the disk."""
-        assert value.place is not None
+        assert value.extent is not None
         if get.accepts_shared and self._may_copy(core, value):
-            self.spilling.begin_read(value.place.file)
-            return self._share(core, peer_id, get, value, value.place)
+            self.spilling.begin_read(value.extent.file)
+            return self._share(core, peer_id, get, value, value.extent)
         size = min(most_bytes, value.total_bytes - get.offset)
-        reading = self.read(core, value.place, get.offset, size)
+        reading = self.read(core, value.extent, get.offset, size)
         return self._answer(core, peer_id, get, value.total_bytes, size, reading)
 
     def _answer(self, core: Parts, peer_id: PeerId, get: Get, total_bytes: int, size: int, reading: Reading) -> Job:
@@ -158,7 +158,7 @@ class Disk:
         self._drop_copies(core, value.total_bytes)
         return not self.wanted and self.spilling.copies.may_begin(value, core.memory_bytes)
 
-    def _share(self, core: Parts, peer_id: PeerId, get: Get, value: AnyValue, place: Place) -> Job:
+    def _share(self, core: Parts, peer_id: PeerId, get: Get, value: AnyValue, extent: Extent) -> Job:
         """Answers with a copy in memory, which readers of the same value wait for together; or else with a chunk."""
         copies = self.spilling.copies
         if value in copies.coming:
@@ -169,7 +169,7 @@ class Disk:
             self._last_read += 1
             number = self._last_read
             self._copies[number] = None
-            core.act(Copy(number, place.file, place.offset, value.total_bytes, get.object_id))
+            core.act(Copy(number, extent.file, extent.offset, value.total_bytes, get.object_id))
             while (file := self._copies[number]) is None:
                 yield PARKED
             del self._copies[number]
@@ -177,7 +177,7 @@ class Disk:
             stored = core.objects.get(get.object_id)
             if value.copy is not None and stored is not None and stored.value is value:
                 core.act(Enter(get.object_id, value.copy))
-        self.spilling.end_read(place.file)
+        self.spilling.end_read(extent.file)
         yield 1
         # The object may have been released meanwhile: it is looked for again. No copy was made: it is sent in chunks.
         again = get if value.copy is not None else replace(get, accepts_shared=False)

@@ -60,7 +60,7 @@ def _check_value(value: AnyValue) -> None:
             "a file has the bytes of its value and no others"
         )
         return
-    if value.place is not None:
+    if value.extent is not None:
         assert not value.chunks and not value.starts, "what is on the disk is not in memory"
         return
     offset = 0

@@ -23,7 +23,7 @@ from scaler_storage.core.actions import Keep
 from scaler_storage.core.events import FoundObject, Kept
 from scaler_storage.core.limits import UNLIMITED, CoreLimits
 from scaler_storage.core.spilling import REST_SECONDS, START_SHARE, STOP_SHARE, Spilling
-from scaler_storage.core.values import AnyValue, KeptFile, Place, SpillFile, StoredValue
+from scaler_storage.core.values import AnyValue, Extent, KeptFile, SpillFile, StoredValue
 
 if TYPE_CHECKING:
     from scaler_storage.core.objects import ObjectTable, StoredObject
@@ -318,7 +318,7 @@ class Keeping:
                 continue
             excess -= value.total_bytes
             yield value
-            value.leave_memory(Place(self.files[value], 0))
+            value.leave_memory(Extent(self.files[value], 0))
             spilling.spilled_bytes += value.total_bytes
         for value in reversed(being_read):
             spilling.in_memory[value] = None
@@ -370,7 +370,7 @@ class Keeping:
 
     def _restored(self, file: KeptFile) -> AnyValue:
         size = file.size
-        value = StoredValue.on_disk(size, Place(file, 0)) if size else StoredValue(0)
+        value = StoredValue.on_disk(size, Extent(file, 0)) if size else StoredValue(0)
         self.spilling.hold(file)
         self.files[value] = file
         self.spilling.spilled_bytes += size

@@ -17,10 +17,10 @@ def check(keeping: Keeping, objects: ObjectTable) -> None:
     held += spilling.reads
     assert spilling.files == held, "how many values and reads each file has"
     assert not set(keeping.dropped) & spilling.files.keys(), "what a value has is not dropped"
-    away = {value for value in values if value.place is not None}
+    away = {value for value in values if value.extent is not None}
     assert away <= keeping.files.keys(), "what has left memory is in the directory"
-    assert all(value.place is not None and value.place.file is keeping.files[value] for value in away), "there"
-    here = {value for value in keeping.files if value.place is None and value.total_bytes}
+    assert all(value.extent is not None and value.extent.file is keeping.files[value] for value in away), "there"
+    here = {value for value in keeping.files if value.extent is None and value.total_bytes}
     assert set(spilling.in_memory) == here, "what may leave memory"
     in_batch = 0 if keeping.batch is None else keeping.batch.total_bytes
     assert spilling.moving_bytes == in_batch, "what is being written"

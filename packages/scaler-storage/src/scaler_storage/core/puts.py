@@ -93,8 +93,8 @@ class Puts(Replies):
         for its own. So the bytes are compared (STO-30), and the writer is told with the last of them: told with each
         chunk, it could find out an object of which it knows the id, byte by byte. (SEC-17)"""
         data = read.data if read is not None and read.number == stored.number else None
-        if (place := stored.value.place) is not None and data is None and put.total_bytes == stored.value.total_bytes:
-            reading = self.disk.read(self, place, put.offset, memoryview(put.payload).nbytes)
+        if (extent := stored.value.extent) is not None and data is None and put.total_bytes == stored.value.total_bytes:
+            reading = self.disk.read(self, extent, put.offset, memoryview(put.payload).nbytes)
             return self._compare_with_disk(peer_id, put, stored.number, reading)
         if put.offset == 0:
             self._drop_upload(peer_id, put.object_id)

@@ -19,7 +19,7 @@ from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.records import dataclass
 from scaler_storage.core.copies import Copies
 from scaler_storage.core.limits import CoreLimits
-from scaler_storage.core.values import AnyValue, Place, SpillFile
+from scaler_storage.core.values import AnyValue, Extent, SpillFile
 
 #: Shares of the memory limit: above the first values are moved, until no more than the second is held. The difference
 #: keeps a storage at its limit from moving each small object alone.
@@ -144,11 +144,11 @@ class Spilling:
         self.in_memory.pop(value, None)
         self.read_until.pop(value, None)
         file = None if self.keeping is None else self.keeping.deleted(value)
-        if value.place is not None:
+        if value.extent is not None:
             self.copies.deleted(value)
             self.spilled_bytes -= value.total_bytes
-            file = file or value.place.file
-            value.place = None
+            file = file or value.extent.file
+            value.extent = None
         if file is not None:
             self.let_go(file)
 
@@ -262,7 +262,7 @@ class Spilling:
         left: list[AnyValue] = []
         for value in moving.values:
             if value.names:
-                value.leave_memory(Place(file, offset))
+                value.leave_memory(Extent(file, offset))
                 self.spilled_bytes += value.total_bytes
                 left.append(value)
             offset += value.total_bytes

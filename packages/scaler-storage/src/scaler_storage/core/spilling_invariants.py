@@ -16,7 +16,7 @@ def check(spilling: Spilling, values: list[AnyValue]) -> None:
         return
     if spilling.keeping is None:
         _check_moves(spilling, values)
-    on_disk = {value for value in values if value.place is not None}
+    on_disk = {value for value in values if value.extent is not None}
     assert spilling.spilled_bytes == sum(value.total_bytes for value in on_disk), "the bytes of all values on the disk"
     assert spilling.disk_bytes == sum(file.size for file in spilling.files), "the bytes of all files"
     copies = spilling.copies
@@ -30,13 +30,13 @@ def check(spilling: Spilling, values: list[AnyValue]) -> None:
 def _check_moves(spilling: Spilling, values: list[AnyValue]) -> None:
     limits = spilling.limits
     moving = [value for move in spilling.moves.values() for value in move.values]
-    in_memory, on_disk = set(spilling.in_memory), {value for value in values if value.place is not None}
+    in_memory, on_disk = set(spilling.in_memory), {value for value in values if value.extent is not None}
     assert len(moving) == len(set(moving)), "a value is in one move"
     assert not in_memory & set(moving) and not in_memory & on_disk and not on_disk & set(moving), "each is in one place"
     living = {value for value in values if value.total_bytes}
     assert in_memory | on_disk | {value for value in moving if value.names} == living, "and all are somewhere"
     assert spilling.moving_bytes == sum(value.total_bytes for value in moving), "the bytes of all moves"
-    files: Counter[SpillFile] = Counter(value.place.file for value in on_disk if value.place is not None)
+    files: Counter[SpillFile] = Counter(value.extent.file for value in on_disk if value.extent is not None)
     files += spilling.reads
     assert spilling.files == files, "how many values lie in each file, and how many reads of it are under way"
     assert spilling.disk_bytes + spilling.moving_bytes <= (limits.disk_bytes or 0), "the disk limit holds"

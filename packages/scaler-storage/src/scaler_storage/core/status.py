@@ -86,7 +86,7 @@ class Largest:
 def _entry(objects: ObjectTable, object_id: ObjectId, age_seconds: float) -> ObjectEntry:
     stored = objects.objects[object_id]
     owner: PeerId = next(iter(stored.owners))
-    size, is_on_disk = stored.value.total_bytes, stored.value.place is not None
+    size, is_on_disk = stored.value.total_bytes, stored.value.extent is not None
     return ObjectEntry(object_id, owner, len(stored.owners), size, age_seconds, is_on_disk)
 
 

@@ -53,7 +53,7 @@ class KeptFile(SpillFile, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Extent:
     """Where on the disk a value begins."""
 
     file: SpillFile
@@ -63,20 +63,20 @@ class Place:
 class FileValue:
     """A value that lies in a memory file. It is complete from the start; `names` counts the ids that stand for it."""
 
-    __slots__ = ("copy", "file", "names", "place", "total_bytes")
+    __slots__ = ("copy", "extent", "file", "names", "total_bytes")
 
     def __init__(self, file: SharedFile) -> None:
         #: none once it has left memory
         self.file: SharedFile | None = file
         #: none as long as it is in memory
-        self.place: Place | None = None
+        self.extent: Extent | None = None
         #: once it has left memory: a memory file with its bytes, for readers on this host (`Spilling.copies`)
         self.copy: SharedFile | None = None
         self.total_bytes = file.size
         self.names = 0
 
-    def leave_memory(self, place: Place) -> None:
-        self.file, self.place = None, place
+    def leave_memory(self, extent: Extent) -> None:
+        self.file, self.extent = None, extent
 
     @property
     def shared(self) -> SharedFile | None:
@@ -103,7 +103,7 @@ _NO_STARTS: list[int] = []
 class StoredValue:
     """Immutable once it is complete; `names` counts the ids that stand for it."""
 
-    __slots__ = ("chunks", "copy", "names", "place", "starts", "total_bytes")
+    __slots__ = ("chunks", "copy", "extent", "names", "starts", "total_bytes")
 
     #: as of one that is compared: with no object
     compared: int | None = None
@@ -115,23 +115,23 @@ class StoredValue:
         #: starts[i] is the offset of chunks[i] in the value
         self.starts: list[int] = []
         #: none as long as it is in memory
-        self.place: Place | None = None
+        self.extent: Extent | None = None
         #: as in a FileValue
         self.copy: SharedFile | None = None
         self.names = 0
 
     @classmethod
-    def on_disk(cls, total_bytes: int, place: Place) -> StoredValue:
+    def on_disk(cls, total_bytes: int, extent: Extent) -> StoredValue:
         """A value that was never in memory. There may be millions of these."""
         value = cls.__new__(cls)
         value.total_bytes = total_bytes
-        value.chunks, value.starts, value.place = _NO_CHUNKS, _NO_STARTS, place
+        value.chunks, value.starts, value.extent = _NO_CHUNKS, _NO_STARTS, extent
         value.copy = None
         value.names = 0
         return value
 
-    def leave_memory(self, place: Place) -> None:
-        self.chunks, self.starts, self.place = _NO_CHUNKS, _NO_STARTS, place
+    def leave_memory(self, extent: Extent) -> None:
+        self.chunks, self.starts, self.extent = _NO_CHUNKS, _NO_STARTS, extent
 
     @property
     def shared(self) -> SharedFile | None:
@@ -140,7 +140,7 @@ class StoredValue:
 
     @property
     def held_bytes(self) -> int:
-        if self.place is not None:
+        if self.extent is not None:
             return self.total_bytes
         return self.starts[-1] + self.chunks[-1].nbytes if self.chunks else 0
 
@@ -149,7 +149,7 @@ class StoredValue:
         return self.held_bytes == self.total_bytes
 
     def append(self, payload: Buffer) -> None:
-        assert self.place is None, "a value on the disk is complete"
+        assert self.extent is None, "a value on the disk is complete"
         chunk = kept(payload)
         assert self.held_bytes + chunk.nbytes <= self.total_bytes, "checked when the chunk was received"
         if chunk.nbytes:
@@ -161,7 +161,7 @@ class StoredValue:
         assert 0 <= offset <= self.total_bytes, "checked when the Get was received"
         if offset == self.total_bytes:
             return memoryview(b"")
-        assert self.place is None, "what is on the disk is read by a thread"
+        assert self.extent is None, "what is on the disk is read by a thread"
         index = bisect_right(self.starts, offset) - 1
         begin = offset - self.starts[index]
         return self.chunks[index][begin : begin + most_bytes]

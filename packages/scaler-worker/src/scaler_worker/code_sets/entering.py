@@ -16,8 +16,8 @@ from scaler_protocol.messages import Buffer
 from scaler_protocol.running import errors
 from scaler_protocol.running.errors import TaskFailed
 from scaler_worker.code_sets.environments import Environments, Tell
-from scaler_worker.code_sets.options import PlaceOptions
-from scaler_worker.code_sets.places import PlaceError, Places, make_private, root_of
+from scaler_worker.code_sets.folders import FolderError, Folders, make_private, root_of
+from scaler_worker.code_sets.options import CodeOptions
 
 UNPACK_SECONDS = 120.0
 """How long a processor waits for another one that unpacks the same code set."""
@@ -35,9 +35,9 @@ Fetch = Callable[[ObjectId, Owner, str], Buffer]
 class CodeSets:
     """What one processor imports from. It enters one code set, or none, for its life."""
 
-    def __init__(self, options: PlaceOptions) -> None:
+    def __init__(self, options: CodeOptions) -> None:
         self._root = root_of(options.directory)
-        self._places = Places(self._root / "code", options.code_bytes)
+        self._folders = Folders(self._root / "code", options.code_bytes)
         self._environments = Environments(self._root, options)
         self._entered = ObjectId(b"")
 
@@ -72,8 +72,8 @@ class CodeSets:
 
         try:
             make_private(self._root)
-            return self._places.use(key, make, is_whole, UNPACK_SECONDS) / _FILES
-        except PlaceError as error:
+            return self._folders.use(key, make, is_whole, UNPACK_SECONDS) / _FILES
+        except FolderError as error:
             raise TaskFailed(CODE_SET_REFUSED, f"the code of the task is refused: {error}") from error
         except OSError as error:
             # Of this host, and not of the code: the task goes to another one (SCH-43).

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from scaler_protocol.codes import ENVIRONMENT_FAILED, STORAGE_UNREACHABLE
 from scaler_protocol.running.errors import TaskFailed
-from scaler_worker.code_sets.options import ALL, PlaceOptions
-from scaler_worker.code_sets.places import PlaceError, Places, make_private
+from scaler_worker.code_sets.folders import FolderError, Folders, make_private
+from scaler_worker.code_sets.options import ALL, CodeOptions
 
 logger = logging.getLogger("scaler.code")
 
@@ -37,10 +37,10 @@ _DONE = "done"
 
 
 class Environments:
-    def __init__(self, root: Path, options: PlaceOptions) -> None:
+    def __init__(self, root: Path, options: CodeOptions) -> None:
         self._root = root
         self._options = options
-        self._places = Places(root / "environments", options.environment_bytes)
+        self._folders = Folders(root / "environments", options.environment_bytes)
 
     def use(self, family: str, requirements: str, tell: Tell) -> Path:
         """Where these packages are. What is told while they are not there is for the client's people; an empty text
@@ -52,7 +52,7 @@ class Environments:
             raise TaskFailed(ENVIRONMENT_FAILED, text)
         try:
             make_private(self._root)
-            place = self._places.use(
+            folder = self._folders.use(
                 f"{family}-{_key(requirements)}",
                 build.fill,
                 lambda directory: (directory / _DONE).exists(),
@@ -60,14 +60,14 @@ class Environments:
                 options.environment_seconds + 10.0,
                 build.tell_begin,
             )
-        except PlaceError as error:
+        except FolderError as error:
             raise TaskFailed(ENVIRONMENT_FAILED, f"the packages of the task cannot be installed: {error}") from error
         except OSError as error:
             text = f"the packages of the task cannot be installed on this worker: {error}"
             raise TaskFailed(STORAGE_UNREACHABLE, text) from error
         finally:
             build.tell_end()
-        return place / _PACKAGES
+        return folder / _PACKAGES
 
 
 def _key(requirements: str) -> str:
@@ -79,7 +79,7 @@ def _key(requirements: str) -> str:
 class _Build:
     """One process on its way to an environment: it installs the packages, or waits for the process that does."""
 
-    def __init__(self, requirements: str, options: PlaceOptions, tell: Tell) -> None:
+    def __init__(self, requirements: str, options: CodeOptions, tell: Tell) -> None:
         self._requirements = requirements
         self._options = options
         self._tell = tell

@@ -12,7 +12,7 @@ ALL, MODULES, NONE = "all", "modules", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceOptions:
+class CodeOptions:
     takes: str = ALL
     directory: str = ""  #: empty: one of this account, in the directory for temporary files
     code_bytes: int = DEFAULT_CODE_BYTES

@@ -16,7 +16,6 @@ from scaler_protocol.process import LoggingOptions, UsageError, posix_command, r
 
 posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
 
-from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig
 from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
@@ -57,6 +56,8 @@ def _run(arguments: list[str]) -> int:
 def run_native(arguments: Sequence[str]) -> int:
     config = parse_native(arguments)
     if config.is_fixed:
+        from scaler_worker.cluster import Cluster  # what runs tasks, and so deserializes (SEC-3)
+
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
 

@@ -27,13 +27,13 @@ def unit_arguments(cluster: ClusterConfig) -> list[str]:
         f"--hard-processor-suspend={cluster.suspends_hard}",
         f"--io-threads={cluster.io_threads}",
         f"--event-loop={cluster.event_loop}",
-        f"--client-code={cluster.places.takes}",
-        f"--code-limit={cluster.places.code_bytes}",
-        f"--environment-limit={cluster.places.environment_bytes}",
-        f"--environment-timeout-seconds={cluster.places.environment_seconds!r}",
+        f"--client-code={cluster.code.takes}",
+        f"--code-limit={cluster.code.code_bytes}",
+        f"--environment-limit={cluster.code.environment_bytes}",
+        f"--environment-timeout-seconds={cluster.code.environment_seconds!r}",
     ]
-    if cluster.places.directory:
-        arguments.append(f"--code-directory={cluster.places.directory}")
+    if cluster.code.directory:
+        arguments.append(f"--code-directory={cluster.code.directory}")
     if cluster.memory_bytes:
         arguments.append(f"--memory-per-processor={cluster.memory_bytes}")
     if cluster.tasks_per_processor:

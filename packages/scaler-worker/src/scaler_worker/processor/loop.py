@@ -40,7 +40,7 @@ from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
 from scaler_worker.code import LARGEST_BYTES
-from scaler_worker.code_sets.options import PlaceOptions
+from scaler_worker.code_sets.options import CodeOptions
 from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
@@ -82,7 +82,7 @@ class ProcessorLoop:
         housekeeping: Housekeeping,
         named: NamedFunctions | None = None,
         shown: Pass | None = None,
-        places: PlaceOptions | None = None,
+        code: CodeOptions | None = None,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -96,7 +96,7 @@ class ProcessorLoop:
         self._inline_bytes = Limits().inline_bytes
         self._objects = Objects(named, self._send_fetched, shown)
         self._housekeeping = housekeeping
-        self._places = places
+        self._code = code
         self._code_sets: CodeSets | None = None  #: made for the first task that has one
         self._family = self._objects.family
         self._functions = self._objects.shelf.loaded
@@ -309,7 +309,7 @@ class ProcessorLoop:
         if self._code_sets is None:
             from scaler_worker.code_sets.entering import CodeSets  # most processors need none of it
 
-            self._code_sets = CodeSets(self._places or PlaceOptions())
+            self._code_sets = CodeSets(self._code or CodeOptions())
         tell = partial(self._send_printed, self._running, LOG_PREPARATION)
         self._code_sets.enter(context.code_set, context.owner, self._objects.fetch, tell)
 

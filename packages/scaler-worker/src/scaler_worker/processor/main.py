@@ -20,7 +20,7 @@ from scaler_protocol.process import LoggingOptions, execute_preload, setup_loggi
 from scaler_protocol.records import dataclass
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
-from scaler_worker.code_sets.options import PlaceOptions
+from scaler_worker.code_sets.options import CodeOptions
 from scaler_worker.memory import become_first_to_go
 from scaler_worker.processor.housekeeping import Housekeeping
 from scaler_worker.processor.loop import ProcessorLoop
@@ -35,7 +35,7 @@ class ProcessorOptions:
     functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
     shown: Pass | None = None
     is_limited: bool = False  #: in its memory
-    places: PlaceOptions = field(default_factory=PlaceOptions)  #: for the code of clients
+    code: CodeOptions = field(default_factory=CodeOptions)  #: for the code of clients
 
 
 def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
@@ -54,7 +54,7 @@ def run_processor(end: socket.socket, page: SignalPage, slot: int, options: Proc
     gc.freeze()
     housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
     named = NamedFunctions(options.functions)
-    ProcessorLoop(end, page, slot, housekeeping, named, options.shown, options.places).run()
+    ProcessorLoop(end, page, slot, housekeeping, named, options.shown, options.code).run()
 
 
 def _outlive_sigterm() -> None:

@@ -14,6 +14,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.io.background import Background
 from scaler.client.io.printing import Preparations
 from scaler_protocol.code_tag import all_called, called
+from scaler_protocol.columns import split_ids
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import ID_BYTES, TaskId, shown_parts, shown_task
 from scaler_protocol.messages import NO_TASK, Capability, Explanation, StackReply
@@ -326,10 +327,24 @@ def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], ad
     place = f"on worker {explanation.worker} for {explanation.running_seconds:.1f} s"
     if explanation.is_blocked:
         children = _counted(explanation.child_count, "task")
-        return f"it has been {place}, and waits for {children} that it has submitted{more}"
+        return f"it has been {place}, and waits for {children} that it has submitted{_child(explanation)}{more}"
     if explanation.is_begun:
         return f"it has been running {place}{more}"
     return f"it was sent to worker {explanation.worker}, and had not begun at the last report of that worker{more}"
+
+
+def children_of(explanation: Explanation) -> list[tuple[TaskId, str]]:
+    """Unfinished tasks that it has submitted, and their states, as far as the scheduler names them. (MON-56)"""
+    names = (_CHILD_STATES[state] if state < len(_CHILD_STATES) else "" for state in explanation.child_states)
+    return list(zip(map(TaskId, split_ids(explanation.children)), names, strict=False))
+
+
+def _child(explanation: Explanation) -> str:
+    named = children_of(explanation)
+    if not named:
+        return ""
+    child, state = named[0]
+    return f", such as {shown_task(child)}, which is {state or 'unfinished'}"
 
 
 def _canceling(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:
@@ -350,6 +365,8 @@ def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], add
     return "the scheduler does not have this task: the task or its result is in flight"
 
 
+#: As in GraphShape.
+_CHILD_STATES = ("waiting", "queued", "dispatched", "canceling")
 _BY_STATE = {"waiting": _waiting, "queued": _queued, "dispatched": _dispatched, "canceling": _canceling}
 
 

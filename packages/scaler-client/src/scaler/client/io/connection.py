@@ -26,6 +26,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
+from scaler.client.io.dropping import Drops
 from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.hello import dialer_of, hello_of, name_present_task, renewed
 from scaler.client.io.life import Life, Move, after
@@ -95,6 +96,7 @@ class Connection:
         self._timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self.garbage = Garbage()
+        self.drops = Drops()
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage, shown)
         self._storage.on_lost = self._note_lost
         self._storage.on_restarted = self._note_restarted
@@ -110,7 +112,7 @@ class Connection:
         self._retired: list[DealerEndpoint] = []
         #: the last name of ours that has taken over all that the ones before owned
         self._owning: PeerId | None = None
-        self.streams: set[TaskId] = set()  #: that have not ended
+        self.streams: dict[TaskId, Any] = {}  #: weak references to those that have not ended, or are dead
         self.deferred: dict[TaskId, DeferredCall] = {}  #: by the task that they will be
         self._settled = Event()  # the first Welcome or Reject is here
         self._rejected: Rejected | None = None
@@ -313,6 +315,7 @@ class Connection:
 
     def host_turn(self, now: float) -> None:
         self._ends.tell()
+        self.drops.run()
         if not self._dialer.is_open:
             name_present_task(self._dialer)
         if self._retired and self._owning == self.peer_id:  # else what the last of them owned is not ours yet

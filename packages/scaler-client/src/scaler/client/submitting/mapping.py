@@ -58,6 +58,8 @@ class Gathering:
         self._placing: list[Outcomes] = []
         self._has_arrived = Event()
         self._is_over = False
+        #: its end is dealt with: what has not ended is canceled
+        self.has_left = False
         #: held by the thread that gathers, for as long as its `map` runs
         self.running = waits.RLock()
 
@@ -130,12 +132,22 @@ class Gathering:
         self._has_arrived.set()
         if self.positions:
             self.calls.connection.cancel(self.positions)
+        self.has_left = True
 
     def drop(self) -> None:
         """The same, safe in a destructor, wherever it runs: takes no lock."""
         self._end()
         if self.positions:
             dropping.cancel(self.calls.connection, tuple(self.positions))
+        self.has_left = True
+
+    def make_sure(self) -> None:
+        """What gathers is gone; perhaps an interrupt has come between its lines. In the IO thread."""
+        self.calls.maps.discard(self)
+        for outcomes in self._placing:
+            self._release_objects(outcomes)
+        if not self.has_left:
+            self.drop()
 
     def wait_for_end(self) -> None:
         """Until the `map` has returned. In the thread that gathers, such as in a signal's handler, nothing is waited
@@ -232,6 +244,7 @@ class MapRun:
         self._is_slow = not isinstance(items, Sized)
         self._items = iter(items)
         self._gathering = gathering or Gathering(calls)
+        calls.connection.drops.after(self, self._gathering.make_sure)
         self._batch_tasks = min(FIRST_BATCH, self._largest_batch)
         #: what an item that rides along takes: on average, or in the latest batch, whichever is more
         self._item_bytes = 0
@@ -259,6 +272,7 @@ class MapRun:
             # A failed task, an iterable that raised, Ctrl-C: the siblings are canceled.
             gathering.abandon()
             raise
+        gathering.has_left = True
         self._calls.connection.wait_for_prints()
         found: list[Any] = gathering.values
         return found

@@ -326,10 +326,11 @@ class Results(InALoop[T]):
 
     def close(self) -> None:
         """Cancel what has not ended. There are no further results. A second time this does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
+        self._is_closed = True
+        if not self._gathering.has_left:
             self._gathering.abandon()
 
     def __del__(self) -> None:
-        if not getattr(self, "_is_closed", True):
-            self._gathering.drop()
+        gathering = getattr(self, "_gathering", None)
+        if gathering is not None and not gathering.has_left:
+            gathering.drop()

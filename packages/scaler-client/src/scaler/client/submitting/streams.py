@@ -12,6 +12,7 @@ stream at any moment, and only when the task has ended is nothing stored any mor
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -87,6 +88,8 @@ class _Open:
         #: no thread of the program will take another value
         self.is_closed = False
         self.is_canceled = False
+        #: all is done that is to be done when it is closed
+        self.has_left = False
         self.has_ended = False
         #: what a thread waits for
         self.pending: PendingGet | None = None
@@ -94,7 +97,7 @@ class _Open:
     def note_end(self, _future: object) -> None:
         """The task has ended: from now on nothing is stored."""
         self.has_ended = True
-        self.connection.streams.discard(self.task_id)
+        self.connection.streams.pop(self.task_id, None)
         self.wake()
         if self.is_closed:
             self.clear()
@@ -112,6 +115,7 @@ class _Open:
         else:
             self.connection.cancel((self.task_id,))
         self.wake()
+        self.has_left = True
 
     def drop(self) -> None:
         """The same, safe in a destructor, wherever it runs: takes no lock."""
@@ -120,6 +124,12 @@ class _Open:
             dropping.run_apart(self.clear)
         else:
             dropping.cancel(self.connection, (self.task_id,))
+        self.has_left = True
+
+    def make_sure(self) -> None:
+        """The stream is gone; perhaps an interrupt has come between the lines of its `close`. In the IO thread."""
+        if not self.has_left:
+            self.drop()
 
     def name_owner(self) -> None:
         """Under which our values are stored now."""
@@ -142,6 +152,15 @@ class _Open:
         return [stream_object_id(self.id, kind, number) for kind, number in named]
 
 
+def _open_count(streams: dict[TaskId, Any]) -> int:
+    """Of those that have not ended. An interrupt may have kept one from being sent: then it is dead, and never ends."""
+    if len(streams) >= MOST_STREAMS:
+        for task_id, opened in list(streams.items()):
+            if opened() is None:
+                streams.pop(task_id, None)
+    return len(streams)
+
+
 class ScalerStream(InALoop[T]):
     """The values of one `Client.stream`, in the order in which the generator yields them.
 
@@ -162,7 +181,7 @@ class ScalerStream(InALoop[T]):
     ) -> None:
         check_call(function, len(args), kwargs)
         connection = calls.connection
-        if len(connection.streams) >= MOST_STREAMS:
+        if _open_count(connection.streams) >= MOST_STREAMS:
             raise RuntimeError(f"{MOST_STREAMS:,} streams of this client are open: end or cancel some of them first")
         connection.storage.meet()
         self._calls = calls
@@ -178,14 +197,15 @@ class ScalerStream(InALoop[T]):
         self._restarts = connection.storage.restarts
         name = getattr(function, "__name__", "")
         self._future: StreamFuture[Any] = StreamFuture(task_id, connection, calls.serializer, keeper, name)
-        connection.streams.add(task_id)
+        connection.drops.after(self, self._open.make_sure)
+        connection.streams[task_id] = weakref.ref(self._open)
         self._future.add_done_callback(self._open.note_end)
         try:
             callee, arguments = calls.callee(Streamed(function), (self._open.id, window, *args))
             calls.submit(callee, arguments, kwargs, options, task_id, self._future)
         except BaseException:
             self._open.close()
-            connection.streams.discard(task_id)
+            connection.streams.pop(task_id, None)
             raise
 
     @property
@@ -304,12 +324,13 @@ class ScalerStream(InALoop[T]):
         longer than a second. Values that were not taken are dropped. From then on `next` raises CancelledError."""
         if not self._open.is_closed:
             self._open.is_canceled = True
+        if not self._open.has_left:
             self._open.close()
 
     def close(self) -> None:
         """As `cancel`; from then on the iteration is over. Leaving a `with` block does this, and so does dropping the
         stream."""
-        if not self._open.is_closed:
+        if not self._open.has_left:
             self._end()
 
     def __enter__(self) -> Self:
@@ -322,7 +343,7 @@ class ScalerStream(InALoop[T]):
 
     def __del__(self) -> None:
         opened = getattr(self, "_open", None)
-        if opened is not None and not opened.is_closed:
+        if opened is not None and not opened.has_left:
             opened.drop()
 
     # ------------------------------------------------------------ in an event loop

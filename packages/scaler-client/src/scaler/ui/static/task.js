@@ -21,6 +21,7 @@ export class TaskPage {
 
   open(task) {
     this.task = task;
+    this.told = {};  // what the scheduler has answered
     this.isGone = false;  // the scheduler does not hold it any more
     at("task-title").textContent = `Task ${taskName(task)}`;
     at("task-id").textContent = task;
@@ -44,26 +45,30 @@ export class TaskPage {
     const { task } = this;
     const run = this.page.stream.runs.findLast((one) => one[0] === task);
     const attempts = this.page.failures.filter((one) => one.task === task);
-    const failure = attempts.at(-1);
+    const told = this.told ?? {};
+    const hasFailed = this.isGone && told.status && told.status !== "success";
+    const failure = attempts.at(-1) ?? (hasFailed ? told : undefined);
+    const known = failure ?? told;
     const place = this.placeOf(task);
     const graph = this.graphOf(task);
-    const status = failure?.status ?? run?.[STATUS] ?? place?.state ?? graph?.state ?? "";
+    const status = failure?.status ?? run?.[STATUS] ?? place?.state ?? graph?.state ?? told.status ?? "";
     rows(at("task-facts"), [
-      ["Function", failure?.function ?? run?.[FUNCTION] ?? graph?.name], ["Status", status, STATES_EXPLAINED[status]],
-      ["User", failure?.user], ["Client", failure?.client ?? graph?.client],
-      ["Worker", failure?.worker || run?.[WORKER] || place?.worker],
-      ["Processor", run?.[PROCESS] || place?.pid], ["Attempt", failure?.attempt],
-      ["Began", begun(run, failure, place)], ["Ran for", ran(run, failure, place)],
-      ["Ended", failure ? clock(failure.at) : run ? clock(run[BEGUN] + run[LASTED]) : ""],
-      ["Processor time", failure?.lasted ? seconds(failure.cpu) : ""],
-      ["Memory at most", failure?.lasted ? memoryText(failure.memory) : ""],
-      ["Arguments", failure ? bytes(failure.arguments) : ""],
+      ["Function", failure?.function ?? run?.[FUNCTION] ?? graph?.name ?? told.function], ["Status", status, STATES_EXPLAINED[status]],
+      ["User", known.user], ["Client", known.client ?? graph?.client],
+      ["Worker", failure?.worker || run?.[WORKER] || place?.worker || told.worker],
+      ["Processor", run?.[PROCESS] || place?.pid], ["Attempt", known.attempt],
+      ["Began", begun(run, known, place)], ["Ran for", ran(run, known, place)],
+      ["Ended", failure ? clock(failure.at) : run ? clock(run[BEGUN] + run[LASTED]) : told.at ? clock(told.at) : ""],
+      ["Processor time", known.lasted ? seconds(known.cpu) : ""],
+      ["Memory at most", known.lasted ? memoryText(known.memory) : ""],
+      ["Arguments", known.arguments ? bytes(known.arguments) : ""],
     ]);
     this.showError(failure);
-    this.list("task-attempts", "Earlier attempts", (failure?.accounts ?? []).map((text) => ({ text })));
+    this.list("task-attempts", "Earlier attempts", (known.accounts ?? []).map((text) => ({ text })));
     this.list("task-needs", "Needs", graph?.needs ?? []);
     this.list("task-followers", "Needed by", graph?.followers ?? []);
-    this.list("task-parent", "Submitted by", failure?.parent ? [{ task: failure.parent }] : []);
+    this.list("task-parent", "Submitted by", known.parent ? [{ task: known.parent }] : []);
+    this.list("task-children", "Has submitted", told.children ?? [], told.childCount);
     at("task-unknown").hidden = Boolean(status);
     hide(at("task-stack-ask"), !place);
     hide(at("task-cancel"), Boolean(run || failure || this.isGone));  // it has ended
@@ -80,10 +85,10 @@ export class TaskPage {
   }
 
   // `items`: texts, or tasks that open.
-  list(id, title, items) {
+  list(id, title, items, count = items.length) {
     const place = at(id);
     const shown = items.slice(0, RELATIVES_SHOWN);
-    if (items.length > shown.length) shown.push({ text: `and ${items.length - shown.length} more` });
+    if (count > shown.length) shown.push({ text: `and ${count - shown.length} more` });
     place.hidden = !items.length;
     if (place.dataset.tasks === JSON.stringify(shown.map((one) => one.task))) {
       shown.forEach((one, index) => write(place.querySelectorAll("li > *")[index], wordsOf(one)));
@@ -137,7 +142,8 @@ export class TaskPage {
     if (this.asked !== number) return;  // of another task, or of a moment before
     write(at("task-explanation"), told.text);
     this.isGone = Boolean(told.task) && !told.state;
-    this.refresh();
+    this.told = told.facts ?? {};
+    if (this.box.open) this.state = this.show();
   }
 
   // Where a running task is in its code at this moment.
@@ -160,14 +166,14 @@ function showStack(text, note) {
   at("task-stack-note").textContent = note;
 }
 
-function begun(run, failure, place) {
+function begun(run, known, place) {
   if (run) return clock(run[BEGUN]);
-  if (failure?.lasted) return clock(failure.at - failure.lasted);
+  if (known.lasted) return clock(known.at - known.lasted);
   return place ? clock(Date.now() / 1000 - place.running) : "";
 }
 
-function ran(run, failure, place) {
-  if (failure?.lasted) return seconds(failure.lasted);
+function ran(run, known, place) {
+  if (known.lasted) return seconds(known.lasted);
   if (run) return seconds(run[LASTED]);
   return place ? `${seconds(place.running)} until now` : "";
 }

@@ -1,12 +1,13 @@
 """Directories on this host that are made once, by whichever process needs them first, and used by many.
 
-Theory of operation. A *place* is a directory `KEY` with two lock files beside it. A process that uses the place, or is
-about to, holds `KEY.lock`, shared, for its life: what is in use is never removed. If the place is not there, or is not
-whole, the process that has `KEY.maker` for itself alone makes a directory under another name and renames it. So a place
-is whole, or not there, however its maker ends. Locks are flocks, which the kernel drops with their process.
+Theory of operation. A *folder* is a directory `KEY` with two lock files beside it. A process that uses the folder, or
+is about to, holds `KEY.lock`, shared, for its life: what is in use is never removed. If the folder is not there, or
+is not whole, the process that has `KEY.maker` for itself alone makes a directory under another name and renames it.
+So a folder is whole, or not there, however its maker ends. Locks are flocks, which the kernel drops with their
+process.
 
 All of it lies in a directory of ours that no other account can enter. What has not been used for longest is removed
-when all places together are larger than the bound; what was left by makers that have been killed, when the next is
+when all folders together are larger than the bound; what was left by makers that have been killed, when the next is
 made.
 """
 
@@ -32,11 +33,11 @@ _DAMAGED = ".damaged"
 _SIZE = ".size"
 
 
-class PlaceError(Exception):
-    """The place cannot be had: the text says why."""
+class FolderError(Exception):
+    """The folder cannot be had: the text says why."""
 
 
-class Places:
+class Folders:
     def __init__(self, directory: Path, most_bytes: int) -> None:
         self._directory = directory
         self._most_bytes = most_bytes
@@ -52,19 +53,19 @@ class Places:
         on_absent: Callable[[], object] = lambda: None,
     ) -> Path:
         """The directory of this key, which `make` fills if it is not there, or is not whole. `on_absent` is called
-        before this process makes it, or waits for the process that does. Raises OSError, PlaceError, and what `make`
+        before this process makes it, or waits for the process that does. Raises OSError, FolderError, and what `make`
         raises."""
         make_private(self._directory)
         give_up_at = time.monotonic() + wait_seconds
-        place = self._directory / key
+        folder = self._directory / key
         held = self._locked(key + _LOCK, fcntl.LOCK_SH, give_up_at)
         try:
-            if not is_whole(place):
+            if not is_whole(folder):
                 on_absent()
                 maker = self._locked(key + _MAKER, fcntl.LOCK_EX, give_up_at)
                 try:
-                    if not is_whole(place):  # another process may have made it meanwhile
-                        self._make(place, make)
+                    if not is_whole(folder):  # another process may have made it meanwhile
+                        self._make(folder, make)
                 finally:
                     os.close(maker)
             os.utime(held)
@@ -72,7 +73,7 @@ class Places:
             os.close(held)
             raise
         self._held.append(held)
-        return place
+        return folder
 
     def release(self) -> None:
         """All that this process uses."""
@@ -86,7 +87,7 @@ class Places:
             try:
                 while not _try_lock(lock, how):
                     if time.monotonic() >= give_up_at:
-                        raise PlaceError("another process has been making it for too long")
+                        raise FolderError("another process has been making it for too long")
                     time.sleep(LOCK_PAUSE_SECONDS)
                 if _is_same_file(lock, path):
                     return lock
@@ -95,28 +96,28 @@ class Places:
                 raise
             os.close(lock)  # it was removed while we waited for it
 
-    def _make(self, place: Path, make: Callable[[Path], None]) -> None:
+    def _make(self, folder: Path, make: Callable[[Path], None]) -> None:
         """With the lock of its maker."""
-        self._remove_leftovers(place.name)
-        making = Path(tempfile.mkdtemp(prefix=place.name + _MAKING, dir=self._directory))
+        self._remove_leftovers(folder.name)
+        making = Path(tempfile.mkdtemp(prefix=folder.name + _MAKING, dir=self._directory))
         try:
             make(making)
             size = size_of(making)
             if size > self._most_bytes:
-                raise PlaceError(f"it has {size:,} bytes, and this worker keeps at most {self._most_bytes:,} of such")
+                raise FolderError(f"it has {size:,} bytes, and this worker keeps at most {self._most_bytes:,} of such")
             self._remove_unused(self._most_bytes - size)
             damaged = making.with_name(making.name + _DAMAGED)
-            if place.exists():
-                os.rename(place, damaged)
-            os.rename(making, place)
+            if folder.exists():
+                os.rename(folder, damaged)
+            os.rename(making, folder)
             _remove(damaged)
         except BaseException:
             _remove(making)
             raise
-        place.with_name(place.name + _SIZE).write_text(str(size))
+        folder.with_name(folder.name + _SIZE).write_text(str(size))
 
     def _remove_leftovers(self, own_key: str) -> None:
-        """Of makers that were killed. Only the maker of a place writes what it is made in, and it has a lock."""
+        """Of makers that were killed. Only the maker of a folder writes what it is made in, and it has a lock."""
         for path in self._entries():
             key, _, rest = path.name.partition(_MAKING)
             if not rest:
@@ -133,20 +134,20 @@ class Places:
 
     def _remove_unused(self, most_bytes: int) -> None:
         """Until what is left has no more than so many bytes, or is in use."""
-        places = []
+        folders = []
         for path in self._entries():
             if path.name.endswith(_LOCK):
-                place = path.with_suffix("")
-                places.append((_used_at(path), _size_noted(place), place))
-        left = sum(size for _, size, _ in places)
-        for _, size, place in sorted(places):
+                folder = path.with_suffix("")
+                folders.append((_used_at(path), _size_noted(folder), folder))
+        left = sum(size for _, size, _ in folders)
+        for _, size, folder in sorted(folders):
             if left <= most_bytes:
                 return
-            if self._remove_if_unused(place):
+            if self._remove_if_unused(folder):
                 left -= size
 
-    def _remove_if_unused(self, place: Path) -> bool:
-        path = place.with_name(place.name + _LOCK)
+    def _remove_if_unused(self, folder: Path) -> bool:
+        path = folder.with_name(folder.name + _LOCK)
         try:
             lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -154,9 +155,9 @@ class Places:
         try:
             if not _try_lock(lock, fcntl.LOCK_EX) or not _is_same_file(lock, path):
                 return False
-            _remove(place)
+            _remove(folder)
             for suffix in (_SIZE, _MAKER, _LOCK):
-                place.with_name(place.name + suffix).unlink(missing_ok=True)
+                folder.with_name(folder.name + suffix).unlink(missing_ok=True)
             return True
         finally:
             os.close(lock)
@@ -211,9 +212,9 @@ def _used_at(path: Path) -> float:
         return 0.0
 
 
-def _size_noted(place: Path) -> int:
+def _size_noted(folder: Path) -> int:
     try:
-        return int(place.with_name(place.name + _SIZE).read_text())
+        return int(folder.with_name(folder.name + _SIZE).read_text())
     except (OSError, ValueError):
         return 0
 
