@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.support.pages import SERVER, ServedPage, function, graph, printed, row, status, worker
+from tests.support.pages import (
+    SERVER,
+    ServedPage,
+    failed,
+    failures,
+    function,
+    graph,
+    printed,
+    row,
+    status,
+    worker,
+)
 
-from scaler_protocol.messages import Message, SampleBlock, TaskSamples, WorkerEntry
+from scaler_protocol.columns import join_u64
+from scaler_protocol.messages import ClusterStatus, FunctionEntry, Message, SampleBlock, TaskSamples, WorkerEntry
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "operations"
 NAMES = ("price", "revalue", "simulate_paths", "load_curve", "fit", "aggregate")
 MEANS = dict(zip(NAMES, (0.25, 0.4, 1.4, 0.15, 0.7, 0.3), strict=True))
+#: what is wrong with some of them, and how often
+FAILED = {
+    "price": ("builtins.KeyError", "'EUR/TRY'", 9),
+    "fit": ("numpy.linalg.LinAlgError", "Singular matrix", 3),
+    "load_curve": ("requests.exceptions.ConnectionError", "quotes.example: connection refused", 14),
+}
+#: of 21 tasks, how many are of each function
+SHARES = dict(zip(NAMES, (6, 5, 2, 4, 1, 3), strict=True))
 SECONDS = 90
 READY_MILLISECONDS = 500
+TRACEBACK = """Traceback (most recent call last):
+  File "curves.py", line 41, in load_curve
+    quotes = session.get(url, timeout=5).json()
+  File "http.py", line 17, in get
+    raise ConnectionError(f"{host}: connection refused")
+requests.exceptions.ConnectionError: quotes.example: connection refused
+"""
 
 
 def main() -> None:
@@ -31,7 +60,16 @@ def main() -> None:
         page = shot(browser, small, "graphs", 1280, 560, theme="dark", name=None)
         page.locator(".node.dispatched").first.click()
         save(page, "graphs")
+        page = shot(browser, small, "errors", 1280, 560)
+        page.locator("#error-tasks td button").first.click()
+        page.set_viewport_size({"width": 1280, "height": 640})
+        save(page, "task")
         shot(browser, small, "overview", 390, 760, name="phone").close()
+        page = shot(browser, small, "work", 1400, 420, name=None)
+        them = [worker(number) for number in range(16)]
+        for later in (0, 5):  # so that there is a rate
+            small.tell(moment(them, 16, SECONDS + later, 19_000 + 257 * later), at=time.time() + later)
+        save(page, "functions")
         browser.close()
 
 
@@ -68,13 +106,39 @@ def tell(served: ServedPage, count: int) -> None:
         done += round(count * (20 + 3 * chance.random()) * (1 if second < 60 else 0.8))
         busy = [one for one in workers if chance.random() < 0.98]
         messages: list[Message] = [
-            status(busy if second < SECONDS - 1 else workers, sequence=second + 1, done=done,
-                   queued=max(0, 1_900 * count - done), names=NAMES),
+            moment(busy if second < SECONDS - 1 else workers, count, second, done),
             printed(f"priced book {second}", second),
         ]  # fmt: skip
         if second == SECONDS - 1:
-            messages += [pipeline(), *ran(workers[:24], chance)]
+            messages += [pipeline(), *ran(workers[:24], chance), went_wrong(workers, chance)]
         served.tell(*messages, at=begun_at + second)
+
+
+def moment(workers: list[WorkerEntry], count: int, second: int, done: int) -> ClusterStatus:
+    queued, failed_count = max(0, 1_900 * count - done), sum(one[2] for one in FAILED.values())
+    told = status(workers, sequence=second + 1, done=done, queued=queued, names=NAMES)
+    known = {"dispatched": 4 * count, "failed": failed_count}
+    counts = tuple(replace(one, value=known.get(one.name, one.value)) for one in told.task_counts)
+    functions = tuple(cost(one, done, queued, count) for one in told.functions)
+    return replace(told, task_counts=counts, functions=functions)
+
+
+def cost(one: FunctionEntry, done: int, queued: int, count: int) -> FunctionEntry:
+    """What a function has cost, by how long its tasks take and how many of all are its."""
+    share, mean = SHARES[one.name] / sum(SHARES.values()), MEANS[one.name]
+    runs, waiting, bucket = int(done * share), int(queued * share), round(2 * math.log2(mean / 0.0001))
+    return replace(
+        one,
+        submitted_count=runs + waiting + int(4 * count * share),
+        dispatched_count=int(4 * count * share),
+        success_count=runs - FAILED.get(one.name, ("", "", 0))[2],
+        failed_count=FAILED.get(one.name, ("", "", 0))[2],
+        queued_seconds=12.0 * runs,
+        run_seconds=mean * runs,
+        cpu_seconds=0.8 * mean * runs,
+        buckets=bytes((bucket - 1, bucket, bucket + 1)),
+        bucket_counts=join_u64((runs // 3, runs - runs // 3 - runs // 20, runs // 20)),
+    )
 
 
 def ran(workers: list[WorkerEntry], chance: random.Random) -> Iterator[Message]:
@@ -90,6 +154,21 @@ def ran(workers: list[WorkerEntry], chance: random.Random) -> Iterator[Message]:
             number += 1
         blocks.append(SampleBlock(one.peer_id, one.name, 0.0, len(rows), b"".join(rows)))
     yield TaskSamples(server_id=SERVER, blocks=tuple(blocks), function_names=tuple(map(function, NAMES)))
+
+
+def went_wrong(workers: list[WorkerEntry], chance: random.Random) -> Message:
+    found = []
+    for name, (kind, line, count) in FAILED.items():
+        for _ in range(count):
+            one = failed(chance.randrange(10**6), name, line, at_seconds=300 * chance.random())
+            at = chance.choice(workers).name
+            found.append(replace(one, type_name=kind, worker=at, argument_bytes=1_800, memory_bytes=21 << 20))
+    found.sort(key=lambda one: one.age_seconds, reverse=True)
+    account = f"attempt 1 on worker {workers[3].name}: its process was ended by signal 9 (SIGKILL)"
+    line, kind = FAILED["load_curve"][1], FAILED["load_curve"][0]
+    last = replace(found[-1], function_id=function("load_curve").function_id, type_name=kind, first_line=line)
+    found[-1] = replace(last, attempt=2, accounts=(account,), text=TRACEBACK)
+    return replace(failures(*found), function_names=tuple(map(function, NAMES)))
 
 
 def pipeline() -> Message:

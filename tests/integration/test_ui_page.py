@@ -7,8 +7,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from scaler.monitoring import Condition
 from scaler_protocol.messages import ClusterEvent, Count
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
@@ -29,7 +27,7 @@ from tests.support.pages import (
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 #: views that show no name of a stranger here, and what they show. Names in a profile: test_ui_profile.
 WITHOUT_NAMES = {"waiting": "gpu=4", "profile": "A recording has no profile"}
@@ -485,21 +483,3 @@ def test_everything_has_a_name_and_dark_is_dark(page: Page, served: ServedPage) 
     assert page.evaluate("document.documentElement.className") == "dark"
     page.reload()
     assert page.evaluate("document.documentElement.className") == "dark", "it is remembered"
-
-
-def test_scaler_ui_itself_goes_away(browser: Browser) -> None:
-    page = browser.new_page()
-    with ServedPage() as served:
-        page.goto(served.url)
-        seen(page.locator("#condition"), "connecting")
-    seen(page.locator("#notice"), "This page has lost scaler_ui")
-    seen(page.locator("#condition"), "no connection")
-    page.close()
-
-
-def test_a_page_that_is_refused_says_so(browser: Browser, served: ServedPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.ui.feed.PAGES_LIMIT", 0)
-    page = browser.new_page()
-    page.goto(served.url)
-    seen(page.locator("#notice"), "scaler_ui refuses this page: too many are open")
-    page.close()

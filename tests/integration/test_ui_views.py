@@ -1,9 +1,11 @@
-"""Views of scaler_ui in a real browser: where what is shown leads to."""
+"""Views of scaler_ui in a real browser: where what is shown leads to, and what a lost connection does."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import pytest
 
 from scaler_protocol.messages import ClusterEvent
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
@@ -22,7 +24,7 @@ from tests.support.pages import (
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = NEEDS_BROWSER
 
@@ -138,3 +140,21 @@ def test_a_page_whose_connection_was_lost_goes_on(page: Page, served: ServedPage
     assert len(opened) == 1 and opened[0]
     shown = page.locator("#task-table tbody tr td:last-child").all_text_contents()
     assert shown == [f"6120636c:{number}" for number in (41, 40, 31, 30, 21, 20, 11, 10)]
+
+
+def test_scaler_ui_itself_goes_away(browser: Browser) -> None:
+    page = browser.new_page()
+    with ServedPage() as served:
+        page.goto(served.url)
+        seen(page.locator("#condition"), "connecting")
+    seen(page.locator("#notice"), "This page has lost scaler_ui")
+    seen(page.locator("#condition"), "no connection")
+    page.close()
+
+
+def test_a_page_that_is_refused_says_so(browser: Browser, served: ServedPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.ui.feed.PAGES_LIMIT", 0)
+    page = browser.new_page()
+    page.goto(served.url)
+    seen(page.locator("#notice"), "scaler_ui refuses this page: too many are open")
+    page.close()
