@@ -9,15 +9,18 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
 import pytest
 from tests.support.fake_cluster import FakeCluster
+from tests.support.interrupts import Cut, interrupted_at
 from tests.support.waiting import WAIT, eventually
 
-from scaler import Client
+from scaler import Client, ScalerFuture
 from scaler.utility.exceptions import MissingObjects, ObjectStorageException
+from scaler_protocol.columns import split_ids
 
 LARGE = bytes(100_000)
 
@@ -110,6 +113,40 @@ def test_results_that_were_not_fetched_are_made_again(client: Client, cluster: F
     assert sum(len(submit.ids) // 16 for submit in cluster.submits) - ran == len(futures)
     futures.clear()
     eventually(lambda: len(cluster.objects) <= 1, "nothing but the function is left in the storage")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda client: client.submit(bytes, 100_000),
+        lambda client: client.get({"a": (abs, -100_000), "b": (bytes, "a")}, ["b"], block=False)["b"],
+    ],
+    ids=["call", "graph"],
+)
+def test_a_value_that_is_made_again_is_not_lost_by_an_interrupt(
+    client: Client, cluster: FakeCluster, begin: Callable[[Client], ScalerFuture[bytes]]
+) -> None:
+    connection = client._ready().connection
+    place, has_raised = 0, True
+    while has_raised:
+        place += 1
+        future = begin(client)
+        eventually(future.done, "it has ended")
+        peer_id = connection.peer_id
+        for object_id in cluster.values_of(peer_id):
+            cluster.do(partial(cluster.objects.pop, object_id, None))  # quicker than a restart of the storage
+        ran = [one for submit in cluster.submits for one in split_ids(submit.ids)]
+        try:
+            with interrupted_at(place, ("/objects/remaking.py", "/io/connection.py", "/io/ends.py")) as places:
+                future.result(WAIT)
+        except Cut:
+            pass
+        has_raised = places.has_raised
+        assert future.result(WAIT) == LARGE, f"interrupted at place {place}"
+        again = [one for submit in cluster.submits for one in split_ids(submit.ids)][len(ran) :]
+        # A turn that was interrupted begins again with all that is unfinished, under another name.
+        if connection.peer_id == peer_id:
+            assert len(again) == len(set(again)), f"interrupted at place {place}: it was sent twice"
 
 
 def test_one_that_takes_another_lost_result_is_made_after_it(client: Client, cluster: FakeCluster) -> None:

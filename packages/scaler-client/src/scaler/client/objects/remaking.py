@@ -3,12 +3,18 @@
 A large result lies in the storage alone. When the storage is restarted, or the client was silent for longer than its
 lease, it is gone; the task then counts as unfinished. It is submitted again when the program asks for the value, under
 the same id, and with it all others whose loss is known by then, so that they run side by side.
+
+The thread that asks for the value can be interrupted anywhere. A call that was noted as begun, and was not handed over,
+would be waited for for ever; one that was handed over and not noted would be handed over twice. So the IO thread does
+both (`Connection.soon`).
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from scaler.client import errors
@@ -42,6 +48,10 @@ MOST_RUNS = 3
 """So often a value is made again that is lost each time, before the program is told."""
 
 
+_Begun = list[tuple[FinishedCall, ScalerFuture[Any]]]
+"""Calls that run again, each with what stands for its new run."""
+
+
 class Host(Source, Protocol):
     """The connection."""
 
@@ -52,6 +62,10 @@ class Host(Source, Protocol):
     def new_task_ids(self) -> Callable[[int], list[TaskId]]: ...
 
     def post(self, *posted: ProgramEvent, is_batch: bool = False) -> None: ...
+
+    def soon(self, step: Callable[[], object]) -> None: ...
+
+    def wait_until_told(self) -> None: ...
 
 
 def _in_time(text: str, call: Callable[[], T]) -> T:
@@ -112,49 +126,57 @@ class Remaking:
                 self.fetch(argument, end_at)
         if call.again is None and isinstance(call.submission, Definition):  # nodes of one graph need the same others
             self._look_for(holdings.results_of(call.submission), end_at)
+        asked: set[TaskId] = set()
         with waits.Bounded(self._lock, end_at, NotInTime):
-            future = self._begun(call, end_at)
-            for _, other in holdings.lost_calls():
-                if other.again is None and _can_begin(other):
-                    self._begun(other, end_at)
+            while (future := call.again) is None:
+                if asked and time.monotonic() > end_at:
+                    raise NotInTime(_NOT_AGAIN)
+                asked = {call.task_id}
+                self._hand_over(call, asked, end_at)
+                for _, other in holdings.lost_calls():
+                    if other.again is None and other.task_id not in asked and _can_begin(other):
+                        self._hand_over(other, asked, end_at)
+                self._connection.wait_until_told()
+        assert isinstance(future, ScalerFuture)
         return future
 
     def _look_for(self, ids: list[ObjectId], end_at: float) -> None:
         _in_time(_NOT_AGAIN, lambda: self._connection.storage.look_for(ids, end_at))
 
-    def _begun(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
-        if call.again is None:
-            submission = call.submission
-            _in_time(_NOT_AGAIN, lambda: self._connection.storage.put_again(call.arguments, end_at))
-            if isinstance(submission, Definition):
-                self._begin_nodes(call, submission)
-            else:
-                self._begin_call(call, submission)
-        again: Any = call.again
-        assert isinstance(again, ScalerFuture)
-        return again
+    def _hand_over(self, call: FinishedCall, asked: set[TaskId], end_at: float) -> None:
+        """This one, and others of its graph; `asked` has them all then."""
+        submission = call.submission
+        _in_time(_NOT_AGAIN, lambda: self._connection.storage.put_again(call.arguments, end_at))
+        if isinstance(submission, Definition):
+            begun, event = self._nodes_again(call, submission)
+        else:
+            begun, event = self._call_again(call, submission)
+        asked.update([one.task_id for one, _ in begun])
+        self._connection.soon(partial(self._note_and_post, begun, event))
 
-    def _begin_call(self, call: FinishedCall, submission: Submission) -> None:
+    def _note_and_post(self, begun: _Begun, event: ProgramEvent) -> None:
+        """In the IO thread."""
+        if all(call.again is None for call, _ in begun):  # else one of them was asked for by a call that was cut off
+            for call, future in begun:
+                call.again = future
+            self._connection.post(event, is_batch=True)
+
+    def _call_again(self, call: FinishedCall, submission: Submission) -> tuple[_Begun, ProgramEvent]:
         if len(submission.ids) > 1:
             submission = narrowed(submission, (call.task_id,))
         future: ScalerFuture[Any] = ScalerFuture(call.task_id, self._connection)
-        call.again = future
-        self._connection.post(submission._replace(collector=future), is_batch=True)
+        return [(call, future)], submission._replace(collector=future)
 
-    def _begin_nodes(self, call: FinishedCall, definition: Definition) -> None:
+    def _nodes_again(self, call: FinishedCall, definition: Definition) -> tuple[_Begun, ProgramEvent]:
         """All nodes of this graph whose values are known to be lost, as a graph of their own."""
         lost = [one for _, one in self._connection.storage.holdings.lost_calls() if one.submission is definition]
         calls = {one.task_id: one for one in (call, *lost) if one.again is None}
         batches, new_id_of = nodes_again(definition, calls.keys(), self._connection.new_task_ids)
         header = batches[0].message.header
-        wanted = []
-        for task_id, one in calls.items():
-            future: ScalerFuture[Any] = ScalerFuture(new_id_of[task_id], self._connection)
-            wanted.append(Submission(header, _NO_FUNCTION, (future.task_id,), b"", (), future))
-            one.again = future
+        begun: _Begun = [(one, ScalerFuture(new_id_of[task_id], self._connection)) for task_id, one in calls.items()]
+        wanted = [Submission(header, _NO_FUNCTION, (future.task_id,), b"", (), future) for _, future in begun]
         objects = definition.objects if definition.is_ended else ()  # else the old graph still needs them
-        event = GraphSubmitted(header.graph_id, batches, tuple(wanted), objects, definition.kept)
-        self._connection.post(event, is_batch=True)
+        return begun, GraphSubmitted(header.graph_id, batches, tuple(wanted), objects, definition.kept)
 
 
 def _can_begin(call: FinishedCall) -> bool:
