@@ -55,20 +55,56 @@ def test_calls_that_wait_for_one_another_end_wherever_an_end_is_interrupted(
             assert second.cancelled()
 
 
-def test_a_call_whose_submit_is_interrupted_does_not_stay(client: Client, cluster: FakeCluster) -> None:
-    """No future is left to cancel it by."""
+def a_call(client: Client, _: ScalerFuture[int]) -> None:
+    client.submit(abs, -1)
+
+
+def a_call_of_a_future(client: Client, ended: ScalerFuture[int]) -> None:
+    client.submit(abs, ended)
+
+
+def a_call_by_name(client: Client, _: ScalerFuture[int]) -> None:
+    client.submit_named("name", b"x")
+
+
+def a_graph(client: Client, _: ScalerFuture[int]) -> None:
+    client.get({"a": (abs, -1), "b": (abs, "a")}, "b", timeout=0)
+
+
+def a_graph_without_waiting(client: Client, _: ScalerFuture[int]) -> None:
+    client.get({"a": (abs, -1), "b": (abs, "a")}, ["b", "a"], block=False)
+
+
+#: Of the call itself, and what it posts.
+SUBMITTING = (
+    "/submitting/calls.py",
+    "/submitting/named.py",
+    "/submitting/deferred.py",
+    "/client/graph/",
+    "/client/io/",
+)
+
+SUBMITS = (a_call, a_call_of_a_future, a_call_by_name, a_graph, a_graph_without_waiting)
+
+
+@pytest.mark.parametrize("program", SUBMITS)
+def test_a_task_whose_submit_is_interrupted_ends(
+    client: Client, cluster: FakeCluster, program: Callable[[Client, ScalerFuture[int]], None]
+) -> None:
+    """The program has no future to cancel it by."""
     connection = client._ready().connection
-    first = client.submit(abs, -1)
-    assert first.result(WAIT) == 1
+    ended = client.submit(abs, -1)
+    assert ended.result(WAIT) == 1
+    cluster.hold()
     place, has_raised = 0, True
     while has_raised:
         place += 1
-        cluster.hold()
         try:
-            with interrupted_at(place, ("/submitting/deferred.py", "/client/io/")) as places:
-                client.submit(abs, first)
-        except Cut:
-            eventually(lambda: not connection.deferred and not connection.standing()[1], f"place {place}: none is left")
+            with interrupted_at(place, SUBMITTING) as places:
+                program(client, ended)
+        except (Cut, concurrent.futures.TimeoutError):
+            eventually(
+                lambda: not (connection.deferred or connection.standing()[1]), f"none is left, after place {place}"
+            )
         has_raised = places.has_raised
-        cluster.release()
-    assert place > 20
+    assert place > 15

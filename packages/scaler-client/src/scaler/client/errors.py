@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 
 from scaler.client.core.records import Outcomes
+from scaler.client.futures.interrupts import pass_on
 from scaler.utility import exceptions
 from scaler_protocol import codes, values
 from scaler_protocol.codec import CodecError, decode_task_error
@@ -74,6 +75,7 @@ def _own_exception(error: TaskError) -> BaseException:
     try:
         raised = values.loads(error.serialized)
     except Exception as failure:  # noqa: BLE001
+        pass_on(failure)
         told = exceptions.RemoteError(error.type_name, error.message, error.text)
         told.__context__ = failure
         return told

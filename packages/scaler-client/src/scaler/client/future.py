@@ -14,6 +14,7 @@ from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, profile_of, result_objects
 from scaler.client.core.records import ProfileResult as ProfileResult
 from scaler.client.futures.fetching import NotInTime, fetched_by
+from scaler.client.futures.interrupts import pass_on
 from scaler.client.futures.waiting import Audience, yielding
 from scaler.client.io.background import Background
 from scaler.client.objects.garbage import Garbage
@@ -194,7 +195,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
                 self._decode(end_at)
         except NotInTime:
             raise
-        except Exception as error:  # noqa: BLE001 of the storage, which may be there again when this is asked next
+        except Exception as error:  # noqa: BLE001 of the storage or the value, which are asked again the next time
+            pass_on(error)
             return error
         return self._exception
 
@@ -451,9 +453,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return self._decode_lock
 
     def _decode(self, end_at: float) -> None:
-        """Turn the bytes into the value or exception, once. Kept is what the task raised and what unpickling raised. An
-        interrupt, the end of the time, or a storage that cannot be reached, is told to this caller alone: the next one
-        tries again."""
+        """Turn the bytes into the value, or the exception that the task raised, once. An interrupt, the end of the
+        time, a storage that cannot be reached, and what unpickling raises are told to this caller alone: the next one
+        tries again, because some interrupts cannot be told from exceptions of the value's own code."""
         lock = self._decoding()
         with lock if end_at == math.inf else waits.Bounded(lock, end_at, NotInTime):
             outcomes, result, exception = self._outcomes, None, None
@@ -467,10 +469,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
                 self._watched().failure = outcomes
             else:
                 data = self._connection.fetch_one(outcomes, end_at) if outcomes.kinds else outcomes.payload
-                try:
-                    result = deserialized(self._serializer, data, is_trusted=is_trusted)
-                except Exception as error:  # noqa: BLE001 whatever unpickling raises
-                    exception = error
+                result = deserialized(self._serializer, data, is_trusted=is_trusted)
             # All in one step of the interpreter: what was interrupted before this is as if it had not begun.
             self._result, self._exception, self._outcomes, self._decode_lock = result, exception, None, None
         is_lent = self._audience is not None and self._audience.is_lent

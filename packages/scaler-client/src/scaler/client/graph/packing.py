@@ -16,6 +16,7 @@ from typing import Any
 
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, bounds_of
 from scaler.client.core.records import GraphBatch
+from scaler.client.futures.interrupts import pass_on
 from scaler.client.graph.plan import Plan
 from scaler.client.object_reference import ObjectReference
 from scaler.client.objects.functions import StoredFunction
@@ -260,5 +261,6 @@ class _Arguments:
         try:
             return self._calls.value_part(value)
         except Exception as error:
+            pass_on(error)
             told = f"an argument of type {type(value).__name__}"
             raise TypeError(f"{told} in the graph cannot be serialized: {error}") from error

@@ -21,7 +21,8 @@ _NO_FUNCTION = ObjectId(b"")
 
 
 class GraphRun:
-    """One `get`. `keys` are one key, or several; lists of them may be nested, as Dask does it."""
+    """One `get`. `keys` are one key, or several; lists of them may be nested, as Dask does it. An exception, such as
+    an interrupt, in `futures` or `results` cancels its tasks, because the program has no futures of them."""
 
     def __init__(
         self, calls: Calls, graph: Any, keys: Any, options: CallOptions, *, is_changed: bool = False, keeper: object
@@ -43,10 +44,16 @@ class GraphRun:
         self._plan = sparse_plan(reader, wanted) or plan(reader, wanted)
         if is_changed:
             calls.forget_functions()
-        self._futures = self._start(options)
+        self._options = options
+        #: its wanted tasks, from before it is sent
+        self._sent: list[ScalerFuture[Any]] = []
 
     def futures(self) -> Any:
-        return self._shaped(self._futures)
+        try:
+            return self._shaped(self._start())
+        except BaseException:
+            self._cancel()
+            raise
 
     def results(self, end_at: float | None) -> Any:
         """Waits. What is unfinished when one fails, or when the wait is over, is canceled."""
@@ -55,15 +62,22 @@ class GraphRun:
             return future.result(None if end_at is None else max(0.0, end_at - time.monotonic()))
 
         try:
-            return self._shaped({key: value_of(future) for key, future in self._futures.items()})
+            return self._shaped({key: value_of(future) for key, future in self._start().items()})
         except BaseException:
-            unfinished = [future.task_id for future in self._futures.values() if not future.done()]
-            self._calls.connection.cancel(unfinished)
+            try:
+                self._cancel()
+            finally:
+                self._cancel()  # an interrupt may have cut the first off
             raise
 
-    def _start(self, options: CallOptions) -> dict[Hashable, ScalerFuture[Any]]:
+    def _cancel(self) -> None:
+        if self._sent:
+            self._calls.connection.cancel([future.task_id for future in self._sent if not future.done()])
+            self._sent = []
+
+    def _start(self) -> dict[Hashable, ScalerFuture[Any]]:
         calls, a_plan = self._calls, self._plan
-        packed = Packed(calls, a_plan, options) if a_plan.functions else None
+        packed = Packed(calls, a_plan, self._options) if a_plan.functions else None
         by_link: dict[int, ScalerFuture[Any]] = {}
         for link in a_plan.wanted.values():
             if link in by_link:  # two names of one node
@@ -81,6 +95,7 @@ class GraphRun:
                 if link >= 0
             )
             event = GraphSubmitted(packed.graph_id, packed.batches, wanted, packed.objects, packed.kept, packed.inputs)
+            self._sent = [future for link, future in by_link.items() if link >= 0]
             calls.connection.post(event, is_batch=True)
             packed.puts.hand_over()
         futures = {key: by_link[link] for key, link in a_plan.wanted.items()}

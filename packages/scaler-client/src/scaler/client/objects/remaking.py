@@ -126,17 +126,18 @@ class Remaking:
                 self.fetch(argument, end_at)
         if call.again is None and isinstance(call.submission, Definition):  # nodes of one graph need the same others
             self._look_for(holdings.results_of(call.submission), end_at)
+        asked: set[TaskId] = set()
         with waits.Bounded(self._lock, end_at, NotInTime):
-            while call.again is None:
+            while (future := call.again) is None:
+                if asked and time.monotonic() > end_at:
+                    raise NotInTime(_NOT_AGAIN)
                 asked = {call.task_id}
                 self._hand_over(call, asked, end_at)
                 for _, other in holdings.lost_calls():
                     if other.again is None and other.task_id not in asked and _can_begin(other):
                         self._hand_over(other, asked, end_at)
                 self._connection.wait_until_told()
-                if time.monotonic() > end_at:
-                    raise NotInTime(_NOT_AGAIN)
-        future: ScalerFuture[Any] = call.again
+        assert isinstance(future, ScalerFuture)
         return future
 
     def _look_for(self, ids: list[ObjectId], end_at: float) -> None:

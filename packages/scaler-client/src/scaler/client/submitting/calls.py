@@ -15,11 +15,13 @@ from weakref import WeakSet
 from scaler.client.core.events import Named
 from scaler.client.core.records import Collector, Submission
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.interrupts import pass_on
 from scaler.client.io.connection import Connection
 from scaler.client.object_reference import CLEARED, FOREIGN, Handle, ObjectReference, StoredObject, new_reference
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.objects.puts import Puts
 from scaler.client.serializer.mixins import Serializer
+from scaler.client.submitting import unserializable
 from scaler.client.submitting.along import Along
 from scaler.client.submitting.deferred import Call, Deferred
 from scaler.client.submitting.functions import FunctionMemory, SentAlong, travels_by_name
@@ -179,7 +181,7 @@ class Calls:
         try:
             pieces = values.dumps_call(arguments, keywords)
         except Exception as error:
-            raise _unserializable(arguments, keywords, error) from error
+            raise unserializable.error_of(arguments, keywords, error) from error
         return self._warned(pieces)
 
     def _warned(self, pieces: Sequence[Buffer]) -> Part:
@@ -199,7 +201,7 @@ class Calls:
         parts: list[Part] = []
         futures: dict[int, concurrent.futures.Future[Any]] = {}
         if self.serializer is not None:
-            for name, argument in _by_name(arguments, keywords):
+            for name, argument in unserializable.by_name(arguments, keywords):
                 if type(argument) in STAND_INS:
                     self._add_stand_in(argument, parts, futures)
                 else:
@@ -230,7 +232,8 @@ class Calls:
         try:
             return self.value_part(argument)
         except Exception as error:
-            raise TypeError(f"{_named(name, argument)} cannot be serialized: {error}") from error
+            pass_on(error)
+            raise TypeError(f"{unserializable.named(name, argument)} cannot be serialized: {error}") from error
 
     def deserialize(self, data: Any) -> Any:
         return deserialized(self.serializer, data, is_trusted=self.connection.trusts_results)
@@ -305,6 +308,7 @@ class Calls:
         try:
             pieces = values.dumps(function if self.serializer is None else _BySerializer(self.serializer, function))
         except Exception as error:
+            pass_on(error)
             raise TypeError(f"the function {self.name_of(function)} cannot be serialized: {error}") from error
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
@@ -414,6 +418,7 @@ class Calls:
         try:
             pieces = [self.serializer.serialize(value)] if self.serializer is not None else values.dumps(value)
         except Exception as error:
+            pass_on(error)
             raise TypeError(f"the object of type {type(value).__name__} cannot be serialized: {error}") from error
         with self.connection.storage.puts() as puts:
             object_id = puts.start(pieces)
@@ -474,22 +479,3 @@ def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     return STAND_INS.isdisjoint(map(type, arguments)) and (
         not keywords or STAND_INS.isdisjoint(map(type, keywords.values()))
     )
-
-
-def _unserializable(arguments: tuple[Any, ...], keywords: dict[str, Any], error: Exception) -> TypeError:
-    """The error for the caller's line: which of the arguments it was, found by trying each alone."""
-    for name, argument in _by_name(arguments, keywords):
-        try:
-            values.dumps(argument)
-        except Exception as cause:  # noqa: BLE001
-            return TypeError(f"{_named(name, argument)} cannot be serialized: {cause}")
-    return TypeError(f"the arguments cannot be serialized: {error}")
-
-
-def _by_name(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[tuple[int | str, Any]]:
-    return [*enumerate(arguments), *keywords.items()]
-
-
-def _named(name: int | str, argument: Any) -> str:
-    where = f"argument {name + 1}" if isinstance(name, int) else f"argument {name!r}"
-    return f"{where} (of type {type(argument).__name__})"

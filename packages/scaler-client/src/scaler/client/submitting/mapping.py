@@ -16,6 +16,7 @@ from scaler.client import errors
 from scaler.client.core.batching import BATCH_BYTES
 from scaler.client.core.events import Unneeded
 from scaler.client.core.records import Outcomes, Submission, result_objects
+from scaler.client.futures.interrupts import pass_on
 from scaler.client.futures.waiting import yielding
 from scaler.client.io import dropping
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
@@ -178,9 +179,8 @@ class Gathering:
             return
         try:
             loaded = values.load_many(outcomes.payload, outcomes.sizes)
-        except MemoryError:
-            raise
         except Exception as error:
+            pass_on(error)
             raise unreadable(error) from error
         found = self.values
         for position, value in zip(placed, loaded, strict=True):
@@ -342,6 +342,7 @@ class MapRun:
             except values.TooLarge:
                 return None
             except Exception as error:
+                pass_on(error)
                 item = batch[min(calls.pickler.failed_index, len(batch) - 1)]
                 position = self._gathering.count - len(batch) + calls.pickler.failed_index
                 told = f"item {position} of the map, {type(item[0]).__name__ if item else 'empty'}"

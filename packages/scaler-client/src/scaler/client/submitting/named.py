@@ -55,8 +55,12 @@ class NamedCalls:
             submission = calls.submission(call, puts)
         if not parts:
             submission = submission._replace(part_counts=(0,))
-        connection.post(submission)
-        puts.hand_over()
+        try:
+            connection.post(submission)
+            puts.hand_over()
+        except BaseException:
+            connection.cancel(submission.ids)  # the program has no future of it
+            raise
         return future
 
     @staticmethod

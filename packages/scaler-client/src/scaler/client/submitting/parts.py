@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, TEXT_BYTES, bounds_of
+from scaler.client.futures.interrupts import pass_on
 from scaler.client.submitting.options import checked_text
 from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol import codes, plain_values, values
@@ -57,9 +58,8 @@ def deserialized(serializer: Any, data: Any, *, is_trusted: bool) -> Any:
         if serializer is not None:
             return serializer.deserialize(bytes(data))
         return values.loads(data) if is_trusted else plain_values.loads(data)
-    except MemoryError:
-        raise
     except Exception as error:
+        pass_on(error)
         raise unreadable(error) from error
 
 

@@ -190,7 +190,11 @@ class Submitting(Asking, concurrent.futures.Executor):
             connection.new_task_ids(1)[0], connection, self._serializer, self, getattr(function, "__name__", "")
         )
         callee, arguments = calls.callee(function, args, is_changed=is_changed)
-        calls.submit(callee, arguments, kwargs, options, future.task_id, future)
+        try:
+            calls.submit(callee, arguments, kwargs, options, future.task_id, future)
+        except BaseException:
+            connection.cancel((future.task_id,))  # it may have been sent, and the program has no future of it
+            raise
         return future
 
     @overload  # type: ignore[override]  # a list, as it has always been here; a list can be iterated over
