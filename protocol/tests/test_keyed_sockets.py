@@ -407,6 +407,17 @@ def test_a_server_with_keys_passes_its_own_test(wire: Bench) -> None:
     assert server.received_counts == {}
 
 
+def test_a_server_tries_its_fence_again_when_it_listens_with_another_key(wire: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.key"
+    old, new = new_secret(), new_secret()
+    write_keys(path, old)
+    guard = wire.server(keyring=ring(old, origin=str(path)))._guard
+    wire.until(lambda: guard._test is not None and guard._test.is_over, "the test to end")
+    first = guard._test
+    write_keys(path, new)
+    wire.until(lambda: guard._test not in (None, first) and guard._test.is_over, "the test of the new key to end")
+
+
 def test_a_server_that_lets_strangers_in_ends(wire: Bench, caplog: pytest.LogCaptureFixture) -> None:
     server = wire.server()
     test = SelfTest(server._guard._address, time.monotonic())
@@ -425,6 +436,25 @@ def test_zap_names_the_holder_and_refuses_all_else() -> None:
     assert curve.answer(request) == [b"1.0", b"7", b"200", b"OK", key.hex().encode(), b""]
     for wrong in ([*request[:5], b"NULL"], [*request[:5], b"PLAIN", b"user", b"word"], [*request[:6], b"short"], []):
         assert curve.answer(wrong)[2] == b"400"
+
+
+def test_a_server_that_can_admit_no_connection_ends(
+    wire: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(request: list[bytes]) -> list[bytes]:
+        raise MemoryError("no room for an answer")
+
+    keyring = ring()
+    server = wire.server(keyring=keyring)
+    wire.open(wire.dialer(server.address, shown=keyring.own_pass()))
+    monkeypatch.setattr(curve, "answer", fails)
+    dialer = wire.dialer(server.address, shown=keyring.own_pass())
+    with pytest.raises(curve.HandlerError, match="no program can connect"):
+        wire.until(lambda: "Opened" in wire.kinds(dialer), "the server to notice")
+    levels = [record.levelname for record in caplog.records if "handler that admits" in record.getMessage()]
+    assert levels == ["CRITICAL"] * 2 and "no room for an answer" in caplog.text
+    monkeypatch.undo()
+    wire.open(wire.dialer(wire.server(keyring=keyring).address, shown=keyring.own_pass()))  # another handler
 
 
 def test_a_second_server_of_the_process_uses_the_same_zap(wire: Bench) -> None:

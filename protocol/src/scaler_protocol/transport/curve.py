@@ -11,10 +11,12 @@ libzmq, one for each context, and is started with the first listening socket tha
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import zmq
 
+from scaler_protocol.errors import ScalerError
 from scaler_protocol.keys import Keyring, Pass
 from scaler_protocol.keys.derivation import check_curve
 
@@ -23,7 +25,15 @@ _ZAP_VERSION = b"1.0"
 _ZAP_FIELDS = 7  # version, request id, domain, address, routing id, mechanism, the dialer's public key
 _DOMAIN = b"scaler"
 
+_logger = logging.getLogger("scaler.transport")
+
 _starting = threading.Lock()
+_handlers: dict[int, threading.Thread] = {}
+"""By the context of libzmq whose connections the thread admits."""
+
+
+class HandlerError(ScalerError):
+    """The ZAP handler has ended, so no dialer can connect any more."""
 
 
 def listen_with(socket: zmq.Socket[bytes], keyring: Keyring | None) -> None:
@@ -68,16 +78,35 @@ def _start_zap(context: zmq.Context[zmq.Socket[bytes]]) -> None:
             if error.errno != zmq.EADDRINUSE:
                 raise
             return  # this context has one
-        threading.Thread(target=_answer, args=(socket,), name="scaler-zap", daemon=True).start()
+        handler = threading.Thread(target=_answer, args=(socket,), name="scaler-zap", daemon=True)
+        _handlers[context.underlying] = handler
+        handler.start()
+
+
+def check_handler(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    """Raises HandlerError, after a critical line in the log, if no connection can be admitted in this context any more.
+    A server that went on would keep its sessions, and refuse each new dialer without a reason."""
+    handler = _handlers.get(context.underlying)
+    if handler is None or not handler.is_alive():
+        text = (
+            "the handler that admits connections with keys has ended, so no program can connect to this server any "
+            "more. The server ends now, and can be started again. The line before says why; report it"
+        )
+        _logger.critical(text)
+        raise HandlerError(text)
 
 
 def _answer(socket: zmq.Socket[bytes]) -> None:
     """Until the context ends."""
     try:
         while True:
-            socket.send_multipart(answer(socket.recv_multipart()))
-    except zmq.ZMQError:  # ContextTerminated, or a context that is no longer ours
+            request = socket.recv_multipart()
+            socket.send_multipart(answer(request))
+    except zmq.ContextTerminated:
         pass
+    except Exception as error:  # noqa: BLE001 - whatever ends the handler is told
+        if not socket.context.closed:  # else the context is no longer ours
+            _logger.critical("the handler that admits connections with keys has ended: %r", error)
     finally:
         socket.close()
 

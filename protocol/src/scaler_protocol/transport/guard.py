@@ -1,7 +1,7 @@
 """The keys of a listening server while it runs (SES-31, SES-32, HSK-34).
 
-The key file is looked at each heartbeat, and sessions that it no longer admits end. Soon after its start the server
-also tries whether strangers are refused.
+The key file is looked at each heartbeat, and sessions that it no longer admits end. Soon after its start, and after it
+listens with another key, the server also tries whether strangers are refused.
 """
 
 from __future__ import annotations
@@ -78,17 +78,21 @@ class Guard:
         self.look_at = min(self._review_at, self._test_at, bind_at)
 
     def close(self) -> None:
-        if self._test is not None:
-            self._test.close()
+        self._end_test()
         for file in self._files:
             file.remove()
+
+    def _end_test(self) -> None:
+        if self._test is not None:
+            self._test.close()
+        self._test, self._test_at = None, math.inf
 
     def _try_fence(self, now: float) -> None:
         if self._test_at == -math.inf:
             self._test_at = now + _TEST_AFTER_SECONDS
             return
         if self._test is None:
-            from scaler_protocol.transport.self_test import SelfTest  # here: it is needed once, after the start
+            from scaler_protocol.transport.self_test import SelfTest  # here: it is seldom needed
 
             self._test = SelfTest(self._address, now)
         self._test.look(now)
@@ -96,6 +100,7 @@ class Guard:
 
     def _review(self, now: float) -> None:
         assert self._keys is not None, "only a server with keys is looked at"
+        curve.check_handler(self._socket.context)
         before, keyring = self._keys.keyring, self._keys.look()
         if keyring is not None:
             _logger.info(
@@ -106,6 +111,7 @@ class Guard:
                 file.write(keyring)
             if keyring.curve_public != before.curve_public:
                 self._unbound_at = now
+                self._end_test()
                 self._unbound = [self._address, *self._further]
                 for address in self._unbound:
                     self._socket.unbind(str(address))
@@ -128,3 +134,4 @@ class Guard:
                 return
             del self._unbound[0]
         self._unbound_at = math.inf
+        self._test_at = -math.inf  # the fence was raised anew
