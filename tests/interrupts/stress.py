@@ -25,7 +25,7 @@ from types import FrameType
 
 from scaler import Client
 from scaler.client.io.connection import Connection
-from tests.interrupts.programs import WAIT, Broken, Caller, Interrupt, expect
+from tests.interrupts.programs import WAIT, Broken, Caller, Interrupt
 
 #: between two interrupts of a thread: one in the middle of nearly every call
 LONGEST_PAUSE_SECONDS = 0.004
