@@ -68,7 +68,7 @@ def expect_own(bound: int, modules: set[str]) -> None:
     ("statement", "counted", "own"),
     (
         ("import scaler", 172, 45),
-        ("from scaler import Client", 303, 177),
+        ("from scaler import Client", 303, 178),
         ("from scaler import Client, SchedulerClusterCombo", 303, 190),
         ("import scaler.top.__main__", 248, 113),
     ),
@@ -76,7 +76,7 @@ def expect_own(bound: int, modules: set[str]) -> None:
 def test_a_client(statement: str, counted: int, own: int) -> None:
     """The package loads its names when they are used. One module looks for an earlier Scaler beside this one, by a
     single listing of a directory; one has the names that other libraries use; one releases what an interrupted call has
-    stored, one bounds how long a result is fetched."""
+    stored, one bounds how long a result is fetched, one ends calls that wait for futures."""
     modules = imported_by(statement)
     assert not modules & NOT_WITH_THE_CLIENT
     assert len(modules) <= counted * 1.1

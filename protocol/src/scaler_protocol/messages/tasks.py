@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, Salt, TaskId
 from scaler_protocol.messages.common import NO_GRAPH, NO_OBJECT, NO_PEER, NO_SALT, NO_TASK, Buffer
 from scaler_protocol.messages.monitor import TaskFailure
@@ -165,7 +167,7 @@ class Explanation:
     recovery_seconds: float = 0.0
     has_code_set: bool = False
     lost_seconds: float = 0.0
-    record: TaskFailure = TaskFailure()
+    record: TaskFailure = field(default_factory=TaskFailure)
     children: bytes = b""
     child_states: bytes = b""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -96,3 +97,15 @@ class Background:
         except BaseException:  # noqa: BLE001
             # As concurrent.futures does, for SystemExit too: a broken callback is logged, the others are called.
             _log.exception("a callback failed")
+
+
+def weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """Calls it while its object lives: a thread that works for an object must not keep it alive."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        alive = reference()
+        if alive is not None:
+            alive()
+
+    return call

@@ -10,13 +10,22 @@ import _thread
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from scaler.client.core.events import CancelRequested
 from scaler_protocol.ids import TaskId
 
-if TYPE_CHECKING:
-    from scaler.client.io.connection import Connection
+
+class Connection(Protocol):
+    """The connection of the tasks."""
+
+    @property
+    def deferred(self) -> Any: ...
+
+    @property
+    def driver(self) -> Any: ...
+
+    def cancel(self, ids: tuple[TaskId, ...]) -> None: ...
 
 
 class _Watched(weakref.ref[object]):

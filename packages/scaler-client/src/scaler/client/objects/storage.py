@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
@@ -13,7 +12,7 @@ from itertools import chain, repeat
 from typing import TypeVar
 
 from scaler.client.core.records import Definition, Submission
-from scaler.client.io.background import Background
+from scaler.client.io.background import Background, weakly
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.holdings import Holdings, Keepsake
@@ -468,7 +467,7 @@ class Storage:
                     role=codes.ROLE_CLIENT,
                     software_name="scaler-client",
                     timeout_seconds=self._timeout_seconds,
-                    on_restart=_weakly(self._restore_later),
+                    on_restart=weakly(self._restore_later),
                     shown=self._shown,
                 )
             return self._client
@@ -493,15 +492,3 @@ def _is_found(pending: PendingPut, end_at: float) -> bool:
     except StorageError:
         return False
     return True
-
-
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """The connection's own thread must not keep alive whom it belongs to."""
-    reference = weakref.WeakMethod(method)
-
-    def call() -> None:
-        alive = reference()
-        if alive is not None:
-            alive()
-
-    return call
