@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, ObjectReference, SchedulerClusterCombo
 from scaler.monitoring import Recorder, Subscription
 from scaler.utility.exceptions import RejectedError
 from scaler_protocol import codes
@@ -20,7 +20,7 @@ from scaler_protocol.keys import KeyFileError, KeyOptions, Keyring, NoKeyFound
 from scaler_protocol.keys.derivation import CURVE_LABEL, GRANT_LABEL, TICKET_LABEL, derived
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
-from tests.support.processes import WAIT, Stage, until
+from tests.support.processes import WAIT, Command, Stage, until
 
 USER = "user-of-secrets"
 KEY, OTHER = bytes(range(100, 132)), bytes(range(200, 232))
@@ -359,6 +359,49 @@ def test_objects_are_stored_and_read_in_each_moment_of_a_rotation(
             rotated.scheduler.wait_for("keys of .* have changed", count)
             # As an operator does it: when the servers know the new key. The ticket knows them by both.
             rotated.ticket("worker.key", codes.ROLE_WORKER, keys=[OTHER, KEY])
+
+
+def test_a_key_that_is_given_as_text_is_replaced_by_restarts(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page on containers tells it: the storage before the scheduler, in both steps."""
+    monkeypatch.setenv("SCALER_NO_LANE", "1")
+    port, large = stage.ports(), os.urandom(1_000_000)
+    address, storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
+    servers = {
+        "scaler_storage": (storage_address, "--data-directory", str(tmp_path / "data")),
+        "scaler_scheduler": (address, "-osa", storage_address),
+    }
+
+    def start(module: str, text: str, *arguments: str) -> Command:
+        with monkeypatch.context() as patch:
+            patch.setenv("SCALER_KEY", text)
+            return stage.start(module, *arguments)
+
+    def ticket(keys: Sequence[bytes]) -> str:
+        return ticket_text(Keyring(keys).derive("ana", frozenset({codes.ROLE_WORKER})))
+
+    def client(keys: Sequence[bytes]) -> Client:
+        return Client(address, key_file=write(tmp_path / "client.key", key_text(keys)), timeout_seconds=WAIT)
+
+    def restart(keys: Sequence[bytes], user: Client, stored: ObjectReference) -> None:
+        for module, arguments in servers.items():
+            assert running[module].end() == 0
+            running[module] = start(module, key_text(keys), *arguments)
+            assert user.submit(_reversed, stored).result(WAIT) == large[::-1]
+
+    running = {module: start(module, key_text([KEY]), *arguments) for module, arguments in servers.items()}
+    worker = start("scaler_worker", ticket([KEY]), address, "-n", "1")
+    with client([KEY]) as before:
+        restart([OTHER, KEY], before, before.send_object(large))
+    assert worker.end() == 0
+    start("scaler_worker", ticket([OTHER, KEY]), address, "-n", "1")
+    with client([OTHER, KEY]) as during:
+        restart([OTHER], during, during.send_object(large))
+    with client([OTHER]) as after:
+        assert after.submit(_reversed, large).result(WAIT) == large[::-1]
+    with pytest.raises(RejectedError, match="not this cluster's"):
+        client([KEY])
 
 
 def _reversed(data: bytes) -> bytes:
