@@ -5,21 +5,24 @@ from __future__ import annotations
 import base64
 import os
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, ObjectReference, SchedulerClusterCombo
+from scaler.monitoring import Recorder, Subscription
 from scaler.utility.exceptions import RejectedError
 from scaler_protocol import codes
-from scaler_protocol.keys import KeyFileError, Keyring, NoKeyFound
+from scaler_protocol.keys import KeyFileError, KeyOptions, Keyring, NoKeyFound
 from scaler_protocol.keys.derivation import CURVE_LABEL, GRANT_LABEL, TICKET_LABEL, derived
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import key_text, ticket_text
-from tests.support.processes import Stage
+from tests.support.processes import WAIT, Command, Stage, until
 
+USER = "user-of-secrets"
 KEY, OTHER = bytes(range(100, 132)), bytes(range(200, 232))
 
 
@@ -201,23 +204,58 @@ def encodings(secret: bytes) -> list[bytes]:
     ]
 
 
-def assert_no_secret_is_shown(stage: Stage, keys: list[bytes]) -> None:
-    """Not in the arguments or the environment of any process, and in nothing that a command has said."""
-    texts = [command.text.encode() for command in stage._commands]
+def assert_no_secret_is_shown(
+    stage: Stage, keys: list[bytes], secrets: Sequence[bytes] = (), texts: Sequence[bytes] = ()
+) -> None:
+    """Not in the arguments or the environment of any process, nor in what a command has printed, nor in `texts`."""
+    texts = [*texts, *(command.text.encode() for command in stage._commands)]
     for process in stage.processes():
         with open(f"/proc/{process.pid}/cmdline", "rb") as arguments, open(f"/proc/{process.pid}/environ", "rb") as env:
             texts += [arguments.read(), env.read()]
     assert len(texts) > 3
-    for key in keys:
-        for secret in secrets_of(key):
-            for encoded in encodings(secret):
-                assert not [text for text in texts if encoded in text]
+    for secret in (*secrets, *(secret for key in keys for secret in secrets_of(key))):
+        for encoded in encodings(secret):
+            assert not [text for text in texts if encoded in text]
 
 
 def test_no_secret_is_in_arguments_environments_or_logs(keyed: Keyed) -> None:
     with keyed.client() as client:
         client.submit(abs, -1).result()
         assert_no_secret_is_shown(keyed.stage, [KEY])
+
+
+def test_no_secret_is_in_what_a_watcher_is_told(keyed: Keyed, tmp_path: Path) -> None:
+    """In dumps, recordings, the monitor's messages and the page: not the key, and nothing by which a watcher could act
+    as the client. What is looked for is what the client really has."""
+    pytest.importorskip("aiohttp", reason="the page needs its extra")
+    recording, port = tmp_path / "run.rec", keyed.stage.ports()
+    given = (keyed.address, "--key-file", keyed.ticket("watcher.key", codes.ROLE_MONITOR))
+    page = keyed.stage.start("scaler.ui", *given, "--port", str(port), "--token", "of-the-page")
+    page.wait_for("is shown at")
+    recorder = Recorder(recording)
+    watched = Subscription(keyed.address, recorder=recorder, keys=KeyOptions(given[-1]))
+    with keyed.client(keyed.ticket("watched.key", codes.ROLE_CLIENT, user=USER)) as client, watched as subscription:
+        held = client.submit_verbose(len, (b"held",), {}, capabilities={"nowhere": -1})
+        assert client.submit(len, os.urandom(3_000_000)).result() == 3_000_000
+        dump = keyed.stage.start("scaler.dump", keyed.address, "-", *given[1:])
+        assert dump.wait() == 0 and '"batch"' in dump.text
+        connection = client._ready().connection
+        owner = connection.storage.present_owner()
+        secrets = [connection.peer_id, connection.result_salt, owner.peer_id, owner.grant]
+        assert all(len(secret) >= 16 for secret in secrets), "there is something to look for"
+
+        def states() -> list[bytes]:
+            subscription.poll(0.1)
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/state.json")
+            request.add_header("Authorization", "Bearer of-the-page")
+            with urllib.request.urlopen(request, timeout=WAIT) as answer:
+                return [repr(subscription.state).encode(), answer.read(), recording.read_bytes()]
+
+        until(lambda: all(USER.encode() in text for text in states()), "all three have the client")
+        assert_no_secret_is_shown(keyed.stage, [KEY], secrets, states())
+        held.cancel()
+    recorder.close()
+    page.end()
 
 
 def test_the_text_of_a_key_leaves_the_environment_of_servers_and_tasks(
@@ -321,6 +359,49 @@ def test_objects_are_stored_and_read_in_each_moment_of_a_rotation(
             rotated.scheduler.wait_for("keys of .* have changed", count)
             # As an operator does it: when the servers know the new key. The ticket knows them by both.
             rotated.ticket("worker.key", codes.ROLE_WORKER, keys=[OTHER, KEY])
+
+
+def test_a_key_that_is_given_as_text_is_replaced_by_restarts(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page on containers tells it: the storage before the scheduler, in both steps."""
+    monkeypatch.setenv("SCALER_NO_LANE", "1")
+    port, large = stage.ports(), os.urandom(1_000_000)
+    address, storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
+    servers = {
+        "scaler_storage": (storage_address, "--data-directory", str(tmp_path / "data")),
+        "scaler_scheduler": (address, "-osa", storage_address),
+    }
+
+    def start(module: str, text: str, *arguments: str) -> Command:
+        with monkeypatch.context() as patch:
+            patch.setenv("SCALER_KEY", text)
+            return stage.start(module, *arguments)
+
+    def ticket(keys: Sequence[bytes]) -> str:
+        return ticket_text(Keyring(keys).derive("ana", frozenset({codes.ROLE_WORKER})))
+
+    def client(keys: Sequence[bytes]) -> Client:
+        return Client(address, key_file=write(tmp_path / "client.key", key_text(keys)), timeout_seconds=WAIT)
+
+    def restart(keys: Sequence[bytes], user: Client, stored: ObjectReference) -> None:
+        for module, arguments in servers.items():
+            assert running[module].end() == 0
+            running[module] = start(module, key_text(keys), *arguments)
+            assert user.submit(_reversed, stored).result(WAIT) == large[::-1]
+
+    running = {module: start(module, key_text([KEY]), *arguments) for module, arguments in servers.items()}
+    worker = start("scaler_worker", ticket([KEY]), address, "-n", "1")
+    with client([KEY]) as before:
+        restart([OTHER, KEY], before, before.send_object(large))
+    assert worker.end() == 0
+    start("scaler_worker", ticket([OTHER, KEY]), address, "-n", "1")
+    with client([OTHER, KEY]) as during:
+        restart([OTHER], during, during.send_object(large))
+    with client([OTHER]) as after:
+        assert after.submit(_reversed, large).result(WAIT) == large[::-1]
+    with pytest.raises(RejectedError, match="not this cluster's"):
+        client([KEY])
 
 
 def _reversed(data: bytes) -> bytes:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from tests.support.scheduler_story import Story, names, peer
+from tests.support.scheduler_story import WELCOME, Story, names, peer
 
-from scaler_protocol.messages import DumpPart, DumpRequest
+from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.messages import DumpPart, DumpRequest, Hello
+from scaler_protocol.session import Opened
 from scaler_scheduler import dumps
 from scaler_scheduler.core import Asked, dumping
 from scaler_scheduler.dumps import Dumps, RecentEvents
@@ -84,7 +87,9 @@ def test_recent_events_are_few_and_without_what_was_said() -> None:
 def test_no_value_is_in_it_and_very_many_tasks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dumping, "TASKS_LIMIT", 3)
     story = Story()
-    story.client("c")
+    grant = b"family-of-many!!" + b"mac-of-the-grant"
+    welcome = replace(WELCOME, owner_grant=grant)
+    story.handle(Opened(peer("c"), Hello(1, 1, ROLE_CLIENT, peer("c")), welcome))
     salt = b"sixteen of a kind"[:16]
     story.submit("c", ["a", "b", "c-with-a-value"], result_salt=salt)
     story.submit("c", "de")
@@ -97,6 +102,7 @@ def test_no_value_is_in_it_and_very_many_tasks_are_left_out(monkeypatch: pytest.
     text = json.dumps(lines).replace(batch["ids"], "")
     assert value.decode() not in text and value.hex() not in text
     assert salt.hex() not in text and repr(salt) not in text, "a program that knows the salt can forge results (OWN-15)"
+    assert grant.hex() not in text and repr(grant) not in text, "a program with the grant can take its objects"
 
 
 def test_a_watcher_may_ask_and_nobody_else() -> None:

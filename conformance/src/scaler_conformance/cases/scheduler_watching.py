@@ -354,6 +354,9 @@ def a_dump_comes_in_parts_and_has_no_values(scene: Scene) -> None:
     data = first["data"] + b"".join(part(number, number)["data"] for number in range(1, first["partCount"]))
     scene.check(secret not in data and secret.hex().encode() not in data.lower(), "an argument is in it", "MON-17")
     scene.check(salt not in data and salt.hex().encode() not in data.lower(), "a resultSalt is in it", "OWN-15")
+    grant = client.welcome["ownerGrant"]  # empty where there are no keys
+    is_shown = grant in data or grant.hex().encode() in data.lower()
+    scene.check(not grant or not is_shown, "an ownerGrant is in it", "MON-17")
     scene.equal(part(5, first["partCount"])["partCount"], 0, "partCount when there is no such part", "MON-16")
     other = scene.peer("monitor")
     other.send("dumpRequest", requestId=1, part=1)
