@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scaler.client.future import ScalerFuture
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import TaskError
+
+if TYPE_CHECKING:
+    from scaler.client.future import ScalerFuture
 
 _LINE_CHARACTERS = 300
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.future import ScalerFuture
-from scaler.client.futures.explaining import Asking
+from scaler.client.futures.asking import Asking
 from scaler.client.futures.progress import of_map
 from scaler.client.graph.run import GraphRun
 from scaler.client.object_reference import ObjectReference
@@ -180,20 +180,18 @@ class Submitting(Asking, concurrent.futures.Executor):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
-        *,
         is_changed: bool = False,
     ) -> ScalerFuture[Any]:
         check_call(function, len(args), kwargs)
-        calls = self._ready()
+        calls, name = self._ready(), getattr(function, "__name__", "")
         connection = calls.connection
-        future: ScalerFuture[Any] = ScalerFuture(
-            connection.new_task_ids(1)[0], connection, self._serializer, self, getattr(function, "__name__", "")
-        )
+        task_id = connection.new_task_ids(1)[0]
+        future: ScalerFuture[Any] = ScalerFuture(task_id, connection, self._serializer, self, name)
         callee, arguments = calls.callee(function, args, is_changed=is_changed)
         try:
-            calls.submit(callee, arguments, kwargs, options, future.task_id, future)
+            calls.submit(callee, arguments, kwargs, options, task_id, future)
         except BaseException:
-            connection.cancel((future.task_id,))  # it may have been sent, and the program has no future of it
+            connection.cancel((task_id,))  # it may have been sent, and the program has no future of it
             raise
         return future
 
