@@ -16,7 +16,7 @@ from scaler.utility.exceptions import (
     MissingObjects,
 )
 from scaler_protocol import codes, task_context, values
-from scaler_protocol.ids import ObjectId, TaskId, content_id
+from scaler_protocol.ids import ObjectId, TaskId, content_id, shown_task
 
 
 def keyword_only(a: int, *, b: int = 1) -> tuple[int, int]:
@@ -123,6 +123,7 @@ def test_a_programs_own_serializer_makes_every_part(cluster: FakeCluster, tmp_pa
 
 def test_what_a_task_prints_appears_here(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(cluster.address, stream_output=True) as client:
-        client.submit(abs, -1).result(WAIT)
+        future = client.submit(abs, -1)
+        future.result(WAIT)
         assert client._ready().connection.callbacks.wait(WAIT)
-    assert capsys.readouterr().out == "[task 0] printed by the task\n"
+    assert capsys.readouterr().out == f"[task {shown_task(future.task_id)}] printed by the task\n"
