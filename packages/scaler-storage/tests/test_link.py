@@ -13,13 +13,15 @@ from collections.abc import Iterator
 import pytest
 from tests.support.storage_server import Server, until
 
-from scaler_protocol.codes import ROLE_SCHEDULER
-from scaler_protocol.errors import StorageUnavailable
+from scaler_protocol.codes import ROLE_SCHEDULER, SESSION_REPLACED
+from scaler_protocol.errors import ObjectNotFound, StorageUnavailable
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.keys import find_pass
+from scaler_protocol.messages import Put
 from scaler_protocol.objects import ObjectClient
 from scaler_protocol.objects.link import Link
 from scaler_protocol.process.ports import free_ports
+from scaler_protocol.session import Lost, SessionEvent
 from scaler_protocol.waits import Event
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers run on Linux and macOS")
@@ -176,6 +178,49 @@ def test_an_idle_connection_sleeps_until_its_heartbeat(client: ObjectClient) -> 
         link_due, session_due = link.next_deadline(), link.endpoint.next_deadline()
     assert link_due is None, "nothing waits"
     assert session_due is not None and session_due - time.monotonic() > 1.0
+
+
+def test_a_put_of_a_session_that_was_cut_off_is_not_stored_behind_its_release(client: ObjectClient) -> None:
+    """An interrupt replaces the session while the put is on its way in the old one."""
+    link, object_id = client._link(), new_object_id()
+    old = link.endpoint
+    with pytest.MonkeyPatch.context() as patch, link._driver.lock:
+        patch.setattr(old, "close", lambda: None)  # as if its messages were late, and its goodbye with them
+        link.recover(time.monotonic())
+    link._driver.watch.wake_surely()
+    client.release(OWNER, [object_id])
+    old.send(Put(1_000_000, object_id, OWNER, 4, 0, b"late"))
+    told: list[SessionEvent] = []
+
+    def has_answer() -> bool:
+        told.extend(old.poll(time.monotonic()))
+        old.settle(time.monotonic())
+        return bool(told)
+
+    until(has_answer, "the storage has answered in the old session")
+    old.close()
+    assert [(type(event), getattr(event, "code", 0)) for event in told] == [(Lost, SESSION_REPLACED)]
+    with pytest.raises(ObjectNotFound):
+        client.get(object_id)
+
+
+def test_each_session_of_a_link_replaces_the_one_before(client: ObjectClient) -> None:
+    link = client._link()
+    peers, incarnations = set(), []
+    for _ in range(3):
+        client.status()
+        with link._driver.lock:
+            hello = link.endpoint._dialer.hello
+            link.endpoint.bye()
+            link.endpoint.redial()  # which counts on
+        client.status()
+        with link._driver.lock:
+            peers.add(hello.peer_id)
+            incarnations += [hello.incarnation, link.endpoint.incarnation]
+            link.recover(time.monotonic())
+        link._driver.watch.wake_surely()
+    assert len(peers) == 1
+    assert incarnations == sorted(set(incarnations)), "each is higher than all before"
 
 
 class Waiting:

@@ -84,6 +84,7 @@ class Link:
         self.directory: DirectoryReader | None = None
         #: shows the storage that we are on its host
         self._proof: memory_files.OpenedFile | None = None
+        self._peer_id = new_peer_id()
         self._requests = ObjectRequests(address, timeout_seconds)
         #: how many operations were not done when waiting threads were last looked through
         self._known_count = 0
@@ -91,7 +92,7 @@ class Link:
         #: so only its keys are listed: to make a pair of each may start the collector, and let other threads run
         self._waiting: dict[Operation, Event] = {}
         self._turned_at = time.monotonic()
-        self._driver = BlockingDriver(self._new_endpoint(), self)
+        self._driver = BlockingDriver(self._new_endpoint(0), self)
         self._keeper: threading.Thread | None = None
         self._has_keeper = False
 
@@ -222,9 +223,10 @@ class Link:
         pass
 
     def recover(self, now: float) -> None:
-        """A message may have been lost on its way: begin with a new session."""
+        """A message may have been lost on its way: begin with a new session. It replaces the old one, so a put that is
+        still on its way there is not stored behind a release in the new one."""
         old = self._driver.endpoint
-        self._driver.endpoint = self._new_endpoint()
+        self._driver.endpoint = self._new_endpoint(old.incarnation + 1)
         self._share(None)
         self._requests.interrupted(now)
         self._notify_done()
@@ -323,13 +325,15 @@ class Link:
             except (memory_files.Unreadable, OSError) as error:
                 _logger.debug("the directory of the object storage is of no use here: %s", error)
 
-    def _new_endpoint(self) -> DealerEndpoint:
-        """A new one is a new peer to the storage: nothing of the one before can be mistaken for its."""
+    def _new_endpoint(self, incarnation: int) -> DealerEndpoint:
+        """With a higher incarnation than all Hellos of the endpoint before, the storage ends the session of that one
+        before it opens another, and takes nothing of it afterwards. (HSK-7, HSK-14)"""
         hello = Hello(
             codes.PROTOCOL_VERSION_MIN,
             codes.PROTOCOL_VERSION_MAX,
             self._role,
-            new_peer_id(),
+            self._peer_id,
+            incarnation=incarnation,
             features=memory_files.FEATURES,
             software=this_software(self._software_name),
             memory_file=self._proof_of_host(),

@@ -178,6 +178,11 @@ class DealerEndpoint:
         return self._dialer.is_open
 
     @property
+    def incarnation(self) -> int:
+        """Of the last Hello."""
+        return self._dialer.hello.incarnation
+
+    @property
     def waits_because(self) -> str:
         """Why the server has no session for us now, in its own words; empty if it has not said. The dialer tries again
         by itself. (ERR-10, ERR-11)"""

@@ -3,9 +3,8 @@
 The objects belong to their `Puts` from before they are sent until the call has left. If an exception leaves the `with`,
 or the `Puts` is dropped, they are released. So an interrupt of the call's own code, or one put of several that fails,
 leaves nothing in the storage. An interrupt in a turn of a driver below leaves nothing either: what begins again there
-releases once more, and a release gives up a put that is not done. One case remains: if the storage link is interrupted
-while a put is on its way in the old session, the put can arrive after the Release in the new one. That object stays
-until this client leaves.
+releases once more, and a release gives up a put that is not done. If the storage link was interrupted while a put was
+on its way, its next session replaces the one of the put: the storage takes the put before the release, or not at all.
 """
 
 from __future__ import annotations
