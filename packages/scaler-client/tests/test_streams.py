@@ -10,7 +10,8 @@ from tests.support.waiting import eventually
 from scaler import Client, ScalerStream
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import values
-from scaler_protocol.streams import VALUE, stream_object_id
+from scaler_protocol.streams import CREDIT, VALUE, stream_object_id
+from scaler_protocol.transport import blocking
 
 
 def begun(client: Client, cluster: FakeCluster, *yielded: int, window: int = 2) -> ScalerStream[int]:
@@ -18,16 +19,43 @@ def begun(client: Client, cluster: FakeCluster, *yielded: int, window: int = 2) 
     cluster.hold()
     stream = client.stream(range, 10, window=window)
     eventually(lambda: cluster.held_count() == 1, "its task is with the cluster")
+    store(client, cluster, stream, *yielded)
+    return stream
+
+
+def store(client: Client, cluster: FakeCluster, stream: ScalerStream[int], *yielded: int) -> None:
     owner = client._ready().connection.peer_id
 
-    def store() -> None:
+    def order() -> None:
         for number, value in enumerate(yielded):
             object_id = stream_object_id(stream._open.id, VALUE, number)
             cluster.objects[object_id] = bytearray(values.join(values.dumps(value)))
             cluster._owners[object_id] = {owner}
 
-    cluster.do(store)
+    cluster.do(order)
+
+
+def sent_later(client: Client, cluster: FakeCluster) -> ScalerStream[int]:
+    """A stream that was made in one session and is sent in the next, which begin after interrupts."""
+    for _ in range(2):  # then its function is stored
+        begun(client, cluster).close()
+        eventually(lambda: not cluster.held_count(), "an earlier one has ended")
+    with cluster.stuck():
+        replace_session(client)
+        stream = client.stream(range, 10, window=1)
+        replace_session(client)
+    eventually(lambda: cluster.held_count() == 1, "its task is with the cluster")
     return stream
+
+
+def replace_session(client: Client) -> None:
+    """As after an interrupt in the middle of a turn."""
+    connection = client._ready().connection
+    before = connection.peer_id
+    with connection.lock:
+        connection.driver._bars |= blocking._IN_TURN
+    connection.driver.watch.wake_surely()
+    eventually(lambda: connection.peer_id != before, "the session is replaced")
 
 
 def test_a_value_that_is_here_is_returned_although_its_session_is_over(client: Client, cluster: FakeCluster) -> None:
@@ -38,3 +66,30 @@ def test_a_value_that_is_here_is_returned_although_its_session_is_over(client: C
     cluster.lose_clients()
     with pytest.raises(DisconnectedError, match="while a generator was streaming"):
         next(stream)
+
+
+def test_what_is_stored_of_a_stream_that_is_sent_later_is_released(client: Client, cluster: FakeCluster) -> None:
+    stream = sent_later(client, cluster)
+    store(client, cluster, stream, 5)
+    owner = client._ready().connection.peer_id
+    assert len(cluster.values_of(owner)) == 1
+    stream.close()
+    eventually(lambda: not cluster.values_of(owner), "nothing is stored")
+
+
+def test_a_stream_that_is_sent_later_gets_its_credits(client: Client, cluster: FakeCluster) -> None:
+    """The thread that takes its values has begun to wait in the session in which the stream was made."""
+    stream = sent_later(client, cluster)
+    opened, made_by = stream._open, stream._open.owner
+    name_owner, earlier = opened.name_owner, [made_by]
+
+    def name_late() -> None:
+        name_owner()
+        opened.owner = earlier.pop() if earlier else opened.owner
+
+    opened.name_owner = name_late  # type: ignore[method-assign]
+    cluster.do(lambda: cluster._gone.add(made_by.peer_id))
+    store(client, cluster, stream, 5)
+    assert next(stream) == 5 and not earlier
+    credit = stream_object_id(opened.id, CREDIT, 1)
+    assert client._ready().connection.peer_id in cluster.owners_of(credit), "the generator may go on"

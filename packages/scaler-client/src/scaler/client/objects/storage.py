@@ -157,6 +157,11 @@ class Storage:
         owner = self._owner if not self._grants else self._granted_owner()
         return Owner(owner, self._grant(owner))
 
+    def owner_now(self) -> Owner:
+        """Our name, which the scheduler may not have welcomed. Never waits."""
+        owner = self._owner
+        return Owner(owner, self._grant(owner))
+
     def meet(self) -> None:
         """Until there is a session: `restarts` counts from then on."""
         _translated(lambda: self._connected().meet())

@@ -137,16 +137,19 @@ class _Open:
         self._owners.add(self.owner)
 
     def clear(self) -> None:
-        for owner in self._owners:
-            self.connection.storage.release_as(owner, self._leftovers())
+        self._release(self._ids(self.taking.leftovers()))
 
     def release_taken(self) -> None:
         taking = self.taking
-        self.connection.storage.release_as(self.owner, self._ids(taking.releasable()))
+        self._release(self._ids(taking.releasable()))
         taking.released()
 
-    def _leftovers(self) -> list[ObjectId]:
-        return self._ids(self.taking.leftovers())
+    def _release(self, ids: list[ObjectId]) -> None:
+        """The task may have been sent in a later session than the one in which it was made. What is stored under names
+        between these and the present one is gone with them."""
+        self._owners.add(self.connection.storage.owner_now())
+        for owner in tuple(self._owners):
+            self.connection.storage.release_as(owner, ids)
 
     def _ids(self, named: list[tuple[int, int]]) -> list[ObjectId]:
         return [stream_object_id(self.id, kind, number) for kind, number in named]
@@ -297,9 +300,13 @@ class ScalerStream(InALoop[T]):
         taking.count = self._count + 1
         while taking.owes_credit and not stream.has_ended:
             credit = stream_object_id(stream.id, CREDIT, taking.credits + 1)
-            if not stream.connection.storage.put_as(stream.owner, credit, [b""]):
-                break  # the session that ran the generator is over: the task ends, and says so behind its values
-            taking.credits += 1
+            if stream.connection.storage.put_as(stream.owner, credit, [b""]):
+                taking.credits += 1
+                continue
+            gone = stream.owner
+            stream.name_owner()
+            if stream.owner == gone:
+                break  # the task ends with its session, and says so behind its values
         if not taking.count % self._step or self._is_large:
             stream.release_taken()
 
