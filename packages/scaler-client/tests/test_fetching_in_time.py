@@ -11,6 +11,8 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client
+from scaler.client.futures.fetching import StillAtIt
+from scaler.client.submitting.deferred import Deferred
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol.ids import ObjectId
 
@@ -124,6 +126,54 @@ def test_a_lost_value_behind_another(cluster: FakeCluster, client: Client) -> No
             assert not waiting.done()
         assert waiting.result(WAIT) == b"A" * LARGE
     assert second.result(WAIT) == b"A" * LARGE
+
+
+@pytest.fixture
+def hasty(cluster: FakeCluster) -> Iterator[Client]:
+    """Waits no longer than this for anything. Values of other clients are read before they are passed on."""
+    with Client(cluster.address, timeout_seconds=SHORT) as hasty:
+        hasty.submit(len, b"").result(WAIT)
+        yield hasty
+
+
+def test_of_a_call_that_takes_it(cluster: FakeCluster, client: Client, hasty: Client) -> None:
+    future = ended(client)
+    with cluster.silent_storage():
+        call = hasty.submit(len, future)
+        assert isinstance(call.exception(WAIT), concurrent.futures.TimeoutError)
+        with pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
+            call.result(0)
+    assert hasty.submit(len, future).result(WAIT) == LARGE
+
+
+def test_a_call_waits_for_another_thread_that_fetches_what_it_takes(
+    cluster: FakeCluster, client: Client, hasty: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future, attempts = ended(client), list[object]()
+    read = Deferred._read
+
+    def noted(deferred: Deferred, position: int, taken: concurrent.futures.Future[object]) -> None:
+        attempts.append(taken)
+        read(deferred, position, taken)
+
+    monkeypatch.setattr(Deferred, "_read", noted)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with cluster.silent_storage():
+            fetched = threads.submit(future.result)
+            eventually(lambda: cluster.is_asked, "the other thread fetches it")
+            call, canceled = hasty.submit(len, future), hasty.submit(len, future)
+            eventually(lambda: len(attempts) > 2, "the time is over, and it is read again")
+            assert not call.done() and canceled.cancel()
+        assert len(fetched.result(WAIT)) == LARGE
+    assert call.result(WAIT) == LARGE and canceled.cancelled()
+
+
+def fail() -> None:
+    raise StillAtIt("a task waited for another one")
+
+
+def test_a_task_may_have_failed_with_such_an_error(client: Client, hasty: Client) -> None:
+    assert isinstance(hasty.submit(len, client.submit(fail)).exception(WAIT), StillAtIt)
 
 
 @contextmanager

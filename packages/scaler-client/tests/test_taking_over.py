@@ -13,7 +13,7 @@ from scaler.client.objects import storage as storages
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
 from scaler_protocol import codes
-from scaler_protocol.errors import StorageError, StorageUnavailable
+from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, Owner, PeerId, new_object_id
 
 FIRST, SECOND, THIRD = (PeerId(name.ljust(16, b".")) for name in (b"first", b"second", b"third"))
@@ -125,14 +125,16 @@ class Guarded:
 
     def __init__(self) -> None:
         self.owners: dict[ObjectId, set[PeerId]] = {}
+        #: what is put now comes, and is gone with its name again, before it is answered
+        self.is_late = False
 
     def start_put(
         self, object_id: ObjectId, owner: PeerId, pieces: Sequence[bytes], grant: bytes, end_at: float
     ) -> Answer:
-        return self._asked(object_id, Owner(owner, grant))
+        return Answer() if self.is_late else self._asked(object_id, Owner(owner, grant))
 
     def start_duplicate(self, source: ObjectId, target: ObjectId, owner: Owner, source_owner: Owner) -> Answer:
-        return self._asked(target, owner)
+        return self._asked(target, owner) if target in self.owners else Answer(ObjectNotFound("no such object"))
 
     def _asked(self, object_id: ObjectId, owner: Owner) -> Answer:
         if owner.grant != grant_of(owner.peer_id):
@@ -189,6 +191,23 @@ def test_a_put_that_ends_between_two_names_is_not_lost(guarded: tuple[Storage, G
     assert storage._background.wait(WAIT)
     assert lost == [] and not storage.is_lost(put.object_id)
     nothing_is_lost(guarded, put.object_id)
+
+
+def test_a_put_that_ends_after_the_next_name_took_over_is_not_lost(
+    guarded: tuple[Storage, Guarded, list[ObjectId]],
+) -> None:
+    """The memory of an array, of which nothing is kept, is stored under a name that is given up before its answer."""
+    storage, server, lost = guarded
+    server.is_late = True
+    put = storage.start_put(new_object_id(), [bytearray(b"argument")])
+    storage.rename(SECOND)
+    told = Told()
+    storage.take_over(grant_of(SECOND), told)
+    assert told.is_complete.wait(WAIT)
+    server.is_late = False
+    put.finish()
+    assert storage._background.wait(WAIT)
+    assert (lost, server.owners) == ([], {put.object_id: {SECOND}})
 
 
 def test_a_storage_that_restarts_between_two_names_loses_nothing_that_is_kept(

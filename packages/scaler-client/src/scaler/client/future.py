@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scaler.client import errors
 from scaler.client.core.records import Outcomes, outcome_of, profile_of, result_objects
 from scaler.client.core.records import ProfileResult as ProfileResult
-from scaler.client.futures.fetching import NotInTime, fetched_by
+from scaler.client.futures.fetching import NotInTime, StillAtIt, fetched_by
 from scaler.client.futures.interrupts import pass_on
 from scaler.client.futures.waiting import Audience, yielding
 from scaler.client.io.background import Background
@@ -293,6 +293,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
         return ending_of(self).__await__()
 
+    def has_raised(self, error: BaseException) -> bool:
+        """This is what it ended with, and not what kept this caller from reading it."""
+        return self._exception is error
+
     def reads_slowly(self) -> bool:
         """The result is not read yet, and has to be fetched from the storage, or is not small."""
         outcomes = self._outcomes
@@ -386,16 +390,16 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return self._connection is connection and self._serializer is serializer
 
     def lend(self, take: Callable[[Outcomes | None], None]) -> None:
-        """Tell how the task ended, now or when it has; None when its bytes are gone because it was read before."""
+        """Tell how the task ended, now or when it has; None when its bytes are gone because it was read before. Does
+        not wait for a thread that reads it now: what is marked as lent before its outcomes are looked at stays stored,
+        or they are not there any more."""
         audience = self._watched()
-        with self._decoding():
-            with audience.condition:
-                has_ended = self._state in _ENDED
-                if not has_ended:
-                    audience.borrowers = (*audience.borrowers, take)
-                if not has_ended or self._outcomes is not None:
-                    audience.is_lent = True
-            outcomes = self._outcomes or audience.failure
+        with audience.condition:
+            has_ended = self._state in _ENDED
+            if not has_ended:
+                audience.borrowers = (*audience.borrowers, take)
+            audience.is_lent = True
+        outcomes = self._outcomes or audience.failure
         if has_ended:
             take(outcome_of(self._task_id, codes.STATUS_CANCELED) if self._state != _FINISHED else outcomes)
 
@@ -457,7 +461,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         time, a storage that cannot be reached, and what unpickling raises are told to this caller alone: the next one
         tries again, because some interrupts cannot be told from exceptions of the value's own code."""
         lock = self._decoding()
-        with lock if end_at == math.inf else waits.Bounded(lock, end_at, NotInTime):
+        with lock if end_at == math.inf else waits.Bounded(lock, end_at, StillAtIt):
             outcomes, result, exception = self._outcomes, None, None
             if outcomes is None:
                 return

@@ -21,5 +21,10 @@ class NotInTime(concurrent.futures.TimeoutError):
         super().__init__(text)
 
 
+class StillAtIt(NotInTime):
+    """The same, and something else goes on that will bring the value or an error: another thread fetches it, or its
+    task runs again."""
+
+
 def fetched_by(timeout: float) -> float:
     return time.monotonic() + max(FETCH_SECONDS, seconds_of("timeout", timeout))

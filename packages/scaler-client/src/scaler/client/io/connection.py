@@ -79,7 +79,7 @@ class Connection:
         #: in the headers of all tasks, under each name of ours (OWN-14)
         self.result_salt = new_salt()
         self.welcome: Welcome | None = None
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._core = ClientCore(timeout_seconds=timeout_seconds)
         self.garbage = Garbage()
         self.drops = Drops()
@@ -119,7 +119,7 @@ class Connection:
         """Returns when the scheduler has welcomed us; raises what says why not."""
         try:
             self._thread.start()
-            has_settled = self._settled.wait(self._timeout_seconds)
+            has_settled = self._settled.wait(self.timeout_seconds)
         except BaseException:
             self.close_later()  # or it would go on dialing, as a client that no program holds
             raise
@@ -127,10 +127,10 @@ class Connection:
             return self
         self.close()
         if not has_settled and (reason := self.driver.endpoint.waits_because):
-            raise errors.rejection(codes.OVERLOADED, f"{reason} (tried for {self._timeout_seconds:g} s)")
+            raise errors.rejection(codes.OVERLOADED, f"{reason} (tried for {self.timeout_seconds:g} s)")
         if not has_settled:
             raise TimeoutError(
-                f"no scheduler answered at {self.address} within {self._timeout_seconds:g} s: check that it is "
+                f"no scheduler answered at {self.address} within {self.timeout_seconds:g} s: check that it is "
                 "running, that this is its address, and that no firewall is in between"
             )
         rejected = self._rejected or Rejected(codes.OK, self._failure or "the client could not be started")
@@ -224,10 +224,8 @@ class Connection:
         """Ask the scheduler to stop everything, and wait for its word."""
         self._shutdown_answered.clear()
         self.post(events.ShutdownRequested(), is_batch=True)
-        if not self._shutdown_answered.wait(self._timeout_seconds) or self._shutdown_answer is None:
-            raise DisconnectedError(
-                f"the scheduler at {self.address} did not answer within {self._timeout_seconds:g} s"
-            )
+        if not self._shutdown_answered.wait(self.timeout_seconds) or self._shutdown_answer is None:
+            raise DisconnectedError(f"the scheduler at {self.address} did not answer within {self.timeout_seconds:g} s")
         return self._shutdown_answer
 
     def share_with(self, user: object) -> bool:
@@ -263,7 +261,7 @@ class Connection:
         for collector in (*self._core.collectors_of(None), *posted, *deferred, *ending):
             if isinstance(collector, ScalerFuture):
                 collector.abandon()
-        self._core = ClientCore(timeout_seconds=self._timeout_seconds)
+        self._core = ClientCore(timeout_seconds=self.timeout_seconds)
         self._ends.clear()
         self.driver.inbox.clear()
         self.deferred.clear()
@@ -319,7 +317,7 @@ class Connection:
             collector = entry.submission.collector
             return task_id in told or (type(collector) is ScalerFuture and collector.done())
 
-        broken, self._core = self._core, ClientCore(timeout_seconds=self._timeout_seconds)
+        broken, self._core = self._core, ClientCore(timeout_seconds=self.timeout_seconds)
         todo = self._core.inherit(broken, has_ended, now, again)
         todo.append(actions.Release(self._ends.take_untold(told)))
         if not self.driver.is_stopping:

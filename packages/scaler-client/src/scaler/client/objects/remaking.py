@@ -24,7 +24,7 @@ from scaler.client.core.losses import named_objects
 from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler.client.core.remaining import nodes_again
 from scaler.client.future import ScalerFuture, Source
-from scaler.client.futures.fetching import NotInTime
+from scaler.client.futures.fetching import NotInTime, StillAtIt
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects
@@ -110,7 +110,7 @@ class Remaking:
         try:
             return again.outcomes(end_at)
         except concurrent.futures.TimeoutError as error:
-            raise NotInTime(f"the value was lost, and its task runs again: {error}") from None
+            raise StillAtIt(f"the value was lost, and its task runs again: {error}") from None
 
     def _begin(self, call: FinishedCall, end_at: float) -> ScalerFuture[Any]:
         """This one, and others whose loss is known."""
@@ -127,7 +127,7 @@ class Remaking:
         if call.again is None and isinstance(call.submission, Definition):  # nodes of one graph need the same others
             self._look_for(holdings.results_of(call.submission), end_at)
         asked: set[TaskId] = set()
-        with waits.Bounded(self._lock, end_at, NotInTime):
+        with waits.Bounded(self._lock, end_at, StillAtIt):
             while (future := call.again) is None:
                 if asked and time.monotonic() > end_at:
                     raise NotInTime(_NOT_AGAIN)

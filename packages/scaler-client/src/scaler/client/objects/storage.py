@@ -407,25 +407,25 @@ class Storage:
                 pending.finish(end_at)
             except OwnerGone as gone:
                 owner = self._next_owner(owner, gone)
-                self._connected().put(put.object_id, owner, put.pieces, self._grant(owner))
+                self._put_under(owner, put, end_at)
+            if owner != self._owner and self._is_welcomed:
+                # Too late to be taken over, and it may be gone with its name by now. Here its bytes are at hand still.
+                self._put_under(self._owner, put, end_at)
+                self.release_as(Owner(owner, self._grant(owner)), (put.object_id,))
         except StorageError as error:
             self.holdings.remove((put.object_id,))
             raise ObjectStorageException(str(error)) from error
         self.holdings.stored(put.object_id, pending.file)
-        if owner != self._owner:  # it has come under a name that was given up meanwhile, too late to be taken over
-            self._background.run(partial(self._move, put.object_id, owner))
+
+    def _put_under(self, owner: PeerId, put: StartedPut, end_at: float) -> None:
+        """Once more."""
+        self._connected().start_put(put.object_id, owner, put.pieces, self._grant(owner), end_at).finish(end_at)
 
     @property
     def _is_welcomed(self) -> bool:
         """The scheduler has welcomed our present name. Before, it has no grant, and the storage refuses what is
         stored in it; what is held then is taken over with the Welcome."""
         return self._owner == self._welcomed_owner
-
-    def _move(self, object_id: ObjectId, old: PeerId) -> None:
-        if not self._is_welcomed:
-            return
-        kept = [(one, keepsake) for one, keepsake in self.holdings.all() if one == object_id]
-        self._take_over_some(kept, [old], self._owner)
 
     def _granted_owner(self) -> PeerId:
         """Our name, when the scheduler has welcomed it: before, there is no grant for it."""

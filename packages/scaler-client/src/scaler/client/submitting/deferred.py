@@ -3,8 +3,9 @@
 Theory of operation. The bytes of a result are passed on as they are, without being read here: a result of the same
 connection, made by the same serializer, is a part like any other, and a large one lies in the storage already. Such a
 future is *lent*: its object stays until it is dropped, and the call keeps it until its own task has ended. Any other
-future has a value to be serialized, which runs user code: that is done in a thread of its own, which never waits for
-anything but the storage.
+future has a value to be serialized, which runs user code: that is done in a thread of its own, which waits for nothing
+but the storage, and for no value longer than the client's timeout. If another thread reads the value meanwhile, or its
+task runs again, the value is read again behind those of other calls.
 
 A future that failed or was canceled ends the call the same way, with the same error. Canceling the call ends nothing
 but itself.
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 from scaler.client.core.events import CancelRequested
 from scaler.client.core.records import Collector, Outcomes, Submission, outcome_of, result_objects
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.fetching import StillAtIt
 from scaler.client.io.background import Background
 from scaler.client.io.connection import Connection
 from scaler.client.objects.functions import StoredFunction
@@ -161,13 +163,18 @@ class Deferred:
         _background.run(lambda: self._read(position, future))
 
     def _read(self, position: int, future: concurrent.futures.Future[Any]) -> None:
+        if self._is_settled:
+            return
         if future.cancelled():
             self._end(outcome_of(self._task_id, codes.STATUS_CANCELED))
             return
         try:
-            part = self._calls.value_part(future.result())
+            part = self._calls.value_part(future.result(self._calls.connection.timeout_seconds))
         # Its own exception, or that its value cannot be fetched, read or serialized: all end this call.
         except BaseException as error:  # noqa: BLE001
+            if isinstance(error, StillAtIt) and isinstance(future, ScalerFuture) and not future.has_raised(error):
+                self._read_later(position, future)
+                return
             self._end(outcome_of(self._task_id, codes.STATUS_FAILED, _told(error)))
             return
         self._came(position, part)
