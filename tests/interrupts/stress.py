@@ -1,17 +1,19 @@
 """Threads use one client while some of them are interrupted at random bytecodes, and nothing is lost.
 
 The main thread is interrupted by a signal whose handler raises, as Ctrl-C is; another one by an exception that a third
-thread raises in it. Both do what programs do: submit, map, get results, wait, cancel, fetch large values. The laws:
+thread raises in it. Both do what programs do (`tests.interrupts.programs`). The laws:
 
 1. Every future that the program has got ends right, although asking for it was interrupted.
 2. The calls of threads that are not interrupted all succeed, in time.
 3. In the end no lock is held, nothing is pending, and the client leaves as fast as ever.
+4. When the program has dropped what it had, the storage has nothing of the client but the functions that it keeps, and
+   the scheduler has no task of it. When the client has left, the storage has nothing at all.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import ctypes
+import gc
 import random
 import signal
 import sys
@@ -20,102 +22,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 from scaler import Client
+from scaler.client.io.connection import Connection
+from tests.interrupts.programs import WAIT, Broken, Caller, Interrupt
 
-LARGE = 100_000
-WAIT = 30.0
 #: between two interrupts of a thread: one in the middle of nearly every call
 LONGEST_PAUSE_SECONDS = 0.004
+#: some pauses are so many times longer: calls of many round trips come further
+PAUSES = (1, 1, 5, 25)
 
-
-class Interrupt(KeyboardInterrupt):
-    """What comes up in the threads that are interrupted."""
-
-
-class Broken(AssertionError):
-    """A law."""
-
-
-def plus(number: int) -> int:
-    return number + 1
-
-
-def large(number: int) -> bytes:
-    return bytes((number % 256,)) * LARGE
-
-
-class Caller:
-    """What one thread does, and the futures that it holds."""
-
-    def __init__(self, client: Client, seed: int) -> None:
-        self._client = client
-        self._rng = random.Random(seed)
-        #: futures and what they have to return; None: it may have been canceled
-        self.held: list[tuple[concurrent.futures.Future[Any], Any]] = []
-        self.done_count = 0
-        self.interrupted_count = 0
-
-    def step(self) -> None:
-        number = self._rng.randrange(1000)
-        self._rng.choice(
-            (self._lone, self._lone, self._several, self._map, self._large, self._wait, self._cancel, self._chain)
-        )(number)
-        self.done_count += 1
-
-    def _lone(self, number: int) -> None:
-        future = self._submit(plus, number, number + 1)
-        expect(future.result(WAIT), number + 1)
-
-    def _several(self, number: int) -> None:
-        futures = [self._submit(plus, number + i, number + i + 1) for i in range(8)]
-        expect([future.result(WAIT) for future in futures], [number + i + 1 for i in range(8)])
-
-    def _map(self, number: int) -> None:
-        expect(self._client.map(plus, range(number), timeout=WAIT), list(range(1, number + 1)))
-
-    def _large(self, number: int) -> None:
-        expect(self._submit(large, number, large(number)).result(WAIT), large(number))
-
-    def _wait(self, number: int) -> None:
-        futures = [self._submit(plus, number + i, number + i + 1) for i in range(8)]
-        _, unfinished = concurrent.futures.wait(futures, WAIT)
-        expect(unfinished, set())
-        expect(len(list(concurrent.futures.as_completed(futures, WAIT))), len(futures))
-
-    def _cancel(self, number: int) -> None:
-        futures = [self._submit(plus, number, None) for _ in range(4)]
-        for future in futures:
-            future.cancel()
-        concurrent.futures.wait(futures, WAIT)
-
-    def _chain(self, number: int) -> None:
-        first = self._submit(plus, number, number + 1)
-        second = self._client.submit(plus, first)
-        self.held.append((second, number + 2))
-        expect(second.result(WAIT), number + 2)
-
-    def _submit(self, function: Callable[[int], Any], number: int, value: Any) -> concurrent.futures.Future[Any]:
-        future = self._client.submit(function, number)
-        self.held.append((future, value))
-        return future
-
-    def check(self) -> None:
-        """Law 1."""
-        held, self.held = self.held, []
-        for future, value in held:
-            try:
-                found = future.result(WAIT)
-            except concurrent.futures.CancelledError:
-                found = None
-            if found != value and value is not None:
-                raise Broken(f"{future!r} returned {str(found)[:40]!r}, not {str(value)[:40]!r}")
-
-
-def expect(found: object, wanted: object) -> None:
-    if found != wanted:
-        raise Broken(f"got {str(found)[:60]}, not {str(wanted)[:60]}")
+CountTasks = Callable[[], int]
 
 
 class Alarm:
@@ -138,7 +55,8 @@ class Alarm:
         """False: it was interrupted."""
         try:
             self._is_armed = True
-            signal.setitimer(signal.ITIMER_REAL, self._rng.uniform(1e-5, LONGEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+            longest = LONGEST_PAUSE_SECONDS * self._rng.choice(PAUSES)
+            signal.setitimer(signal.ITIMER_REAL, self._rng.uniform(1e-5, longest), longest)
             step()
             return True
         except Interrupt:
@@ -256,11 +174,16 @@ def _plain_hook() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def stress(address: str, seconds: float, seed: int) -> str:
-    """Raises `Broken`; returns what was done, for people. In the main thread."""
+def stress(address: str, seconds: float, seed: int, count_tasks: CountTasks | None = None) -> str:
+    """Raises `Broken`; returns what was done, for people. In the main thread.
+
+    `count_tasks`: of a cluster with processors, how many tasks its scheduler has. The cluster has no other client.
+    """
+    has_streams = count_tasks is not None
     client = Client(address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.5)
-    mine, other = Caller(client, seed), Caller(client, seed + 1)
-    bystanders = [Bystander(Caller(client, seed + 2 + index)) for index in range(2)]
+    mine, other = (Caller(client, seed + index, has_streams=has_streams) for index in range(2))
+    bystanders = [Bystander(Caller(client, seed + 2 + index, has_streams=has_streams)) for index in range(2)]
+    mine.warm_up()
     for bystander in bystanders:
         bystander.start()
     alarm = Alarm(seed)
@@ -272,7 +195,7 @@ def stress(address: str, seconds: float, seed: int) -> str:
             mine.check()
     for bystander in bystanders:
         bystander.end()
-    _leave(client)
+    _leave(client, count_tasks)
     slowest = max(one.slowest_seconds for one in bystanders)
     done = [one.done_count for one in (mine, other, *(one.caller for one in bystanders))]
     return (
@@ -281,18 +204,48 @@ def stress(address: str, seconds: float, seed: int) -> str:
     )
 
 
-def _leave(client: Client) -> None:
-    """Law 3."""
+def _leave(client: Client, count_tasks: CountTasks | None) -> None:
+    """Laws 3 and 4."""
     connection = client._ready().connection
     # Cancels leave together after a moment, and a call whose future never reached its caller may still run.
-    end_at = time.monotonic() + WAIT
-    while connection.standing()[1] and time.monotonic() < end_at:
-        time.sleep(0.01)
-    expect(connection.standing()[1], 0)
+    _in_the_end(lambda: connection.standing()[1], 0, "tasks are pending")
     if not connection.lock.acquire(timeout=WAIT):
         raise Broken("the connection's lock is held")
     connection.lock.release()
+    _in_the_end(lambda: _waiting_calls(client), (0, 0, 0), "calls of different kinds are waited for")
+    # A session that was cut off says goodbye when the next one owns what it did.
+    _in_the_end(lambda: len(connection._retired), 0, "sessions have not said goodbye")
+    if count_tasks is not None:
+        _in_the_end(count_tasks, 0, "tasks are with the scheduler")
+    _in_the_end(lambda: _beyond_functions(connection), (0, 0), "objects are held here, and are stored")
     begun_at = time.monotonic()
     client.disconnect()
     if time.monotonic() - begun_at > 3.0:
         raise Broken("the client took long to leave")
+
+
+def _waiting_calls(client: Client) -> tuple[int, int, int]:
+    """Calls with futures as arguments, streams, and maps."""
+    gc.collect()
+    connection = client._ready().connection
+    streams = [opened() for opened in list(connection.streams.values())]
+    return len(connection.deferred), sum(one is not None for one in streams), len(client._ready().maps)
+
+
+def _beyond_functions(connection: Connection) -> tuple[int, int]:
+    """How many objects the client holds that are no functions in use, and how many the storage has that the client
+    does not hold."""
+    gc.collect()
+    storage = connection.storage
+    held = [object_id for object_id, _ in storage.holdings.all()]
+    with storage.functions.lock:
+        unwanted = storage.functions.unwanted(held)
+    return len(unwanted), storage._connected().status().object_count - len(held)
+
+
+def _in_the_end(found: Callable[[], object], wanted: object, what: str) -> None:
+    end_at = time.monotonic() + WAIT
+    while (last := found()) != wanted:
+        if time.monotonic() >= end_at:
+            raise Broken(f"{what}: {last} instead of {wanted}")
+        time.sleep(0.05)

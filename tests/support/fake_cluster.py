@@ -42,7 +42,7 @@ from scaler_protocol.messages import (
     Timers,
     Value,
 )
-from scaler_protocol.session import Opened, Received, SessionServer, WelcomeFields
+from scaler_protocol.session import Lost, Opened, Received, SessionServer, WelcomeFields
 from scaler_protocol.transport import RouterEndpoint
 from tests.support.keyed import keyed
 
@@ -85,6 +85,8 @@ class FakeCluster:
     ) -> None:
         self.objects: dict[ObjectId, bytearray] = {}
         self._owners: dict[ObjectId, set[PeerId]] = {}
+        #: by who stores it; its chunks come in order
+        self._uploads: dict[tuple[PeerId, ObjectId], bytearray] = {}
         self.submits: list[Submit] = []
         self.cancels: list[Cancel] = []
         self.inline_bytes = 64 * 1024
@@ -287,6 +289,8 @@ class FakeCluster:
                         handler(event.peer_id, event.message)
                     elif type(event) is Opened and endpoint is self._scheduler:
                         self._clients.add(event.peer_id)
+                    elif type(event) is Lost and endpoint is self._scheduler:
+                        self._release_owner(event.peer_id)
                 is_busy |= endpoint.settle(now)
         self._scheduler.close()
         self._storage.close()
@@ -375,7 +379,7 @@ class FakeCluster:
 
     def _object(self, object_id: ObjectId) -> bytes:
         """As workers do: what is not there yet may be on its way. (WRK-3)"""
-        end_at = time.monotonic() + 10
+        end_at = time.monotonic() + 3
         while object_id not in self.objects and time.monotonic() < end_at:
             for event in self._storage.poll(time.monotonic()):
                 if type(event) is Received:
@@ -413,6 +417,30 @@ class FakeCluster:
 
     # ------------------------------------------------------------ storage
 
+    def _release_owner(self, owner: PeerId) -> None:
+        """It has said goodbye, or its lease has expired. (OWN-4)"""
+        self._clients.discard(owner)
+        self._gone.add(owner)
+        for object_id in [one for one, owners in self._owners.items() if owner in owners]:
+            self._release_one(object_id, owner)
+
+    def _put_chunk(self, peer_id: PeerId, put: Put) -> None:
+        """The object exists when its last byte is here. (STO-3)"""
+        upload = self._uploads.setdefault((peer_id, put.object_id), bytearray(put.total_bytes))
+        end = put.offset + len(put.payload)
+        upload[put.offset : end] = put.payload
+        if end == put.total_bytes:
+            del self._uploads[peer_id, put.object_id]
+            self.objects.setdefault(put.object_id, upload)
+            self._owners.setdefault(put.object_id, set()).add(put.owner)
+
+    def _release_one(self, object_id: ObjectId, owner: PeerId) -> None:
+        owners = self._owners.get(object_id, set())
+        owners.discard(owner)
+        if not owners:
+            self.objects.pop(object_id, None)
+            self._owners.pop(object_id, None)
+
     def _on_storage(self, peer_id: PeerId, message: Message) -> None:
         if self._asked is None:
             self._answer(peer_id, message)
@@ -424,9 +452,7 @@ class FakeCluster:
         if isinstance(message, (Put, Duplicate)) and message.owner in self._gone:
             reply = ObjectReply(message.request_id, codes.OWNER_GONE, f"client {message.owner.hex()} has left")
         elif isinstance(message, Put):
-            data = self.objects.setdefault(message.object_id, bytearray(message.total_bytes))
-            data[message.offset : message.offset + len(message.payload)] = message.payload
-            self._owners.setdefault(message.object_id, set()).add(message.owner)
+            self._put_chunk(peer_id, message)
             reply = ObjectReply(message.request_id)
         elif isinstance(message, Get):
             found = self.objects.get(message.object_id)
@@ -444,10 +470,7 @@ class FakeCluster:
             reply = StorageStatus(message.request_id, object_count=len(self.objects))
         elif isinstance(message, Release):
             for object_id in map(ObjectId, columns.split_ids(message.ids)):
-                owners = self._owners.get(object_id, set())
-                owners.discard(message.owner)
-                if not owners:
-                    self.objects.pop(object_id, None)
+                self._release_one(object_id, message.owner)
             reply = ObjectReply(message.request_id) if message.request_id else None
         if reply is not None:
             self._storage.send(peer_id, reply)
