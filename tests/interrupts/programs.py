@@ -73,6 +73,13 @@ class Caller:
         self._rng.choice(self._steps)(number)
         self.done_count += 1
 
+    def warm_up(self) -> None:
+        """Each step once. An interrupt in the middle of an import can leave a lock of the interpreter locked, and then
+        every thread that imports the same module waits for ever."""
+        for step in self._steps:
+            step(5)
+        self.check()
+
     # ------------------------------------------------------------ small calls
 
     def _lone(self, number: int) -> None:

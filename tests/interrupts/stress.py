@@ -183,6 +183,7 @@ def stress(address: str, seconds: float, seed: int, count_tasks: CountTasks | No
     client = Client(address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.5)
     mine, other = (Caller(client, seed + index, has_streams=has_streams) for index in range(2))
     bystanders = [Bystander(Caller(client, seed + 2 + index, has_streams=has_streams)) for index in range(2)]
+    mine.warm_up()
     for bystander in bystanders:
         bystander.start()
     alarm = Alarm(seed)

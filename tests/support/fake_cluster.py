@@ -379,7 +379,7 @@ class FakeCluster:
 
     def _object(self, object_id: ObjectId) -> bytes:
         """As workers do: what is not there yet may be on its way. (WRK-3)"""
-        end_at = time.monotonic() + 10
+        end_at = time.monotonic() + 3
         while object_id not in self.objects and time.monotonic() < end_at:
             for event in self._storage.poll(time.monotonic()):
                 if type(event) is Received:

@@ -284,3 +284,25 @@ def ended(client: Client, program: Callable[[Client, Any], None], place: int | N
     with suppress(Cut, Stop):
         program(client, cut())
     return found[0].count
+
+
+@pytest.mark.parametrize("close", (True, False), ids=("closed", "dropped"))
+def test_results_that_have_arrived_are_released_all_the_same(
+    client: Client, cluster: FakeCluster, close: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)
+    connection = client._ready().connection
+
+    def iterate(_client: Client, places: Any) -> None:
+        results = client.imap(bytes, [LARGE, LARGE])
+        eventually(lambda: connection.standing()[1] == 0, "they have arrived")
+        with places:
+            if close:
+                results.close()
+            else:
+                del results
+
+    for place in range(1, ended(client, iterate, None) + 1):
+        ended(client, iterate, place)
+    gc.collect()  # frames that were traced hold each other
+    eventually(lambda: not cluster.values_of(connection.peer_id), "nothing is stored")

@@ -9,8 +9,9 @@ from tests.support.waiting import eventually
 
 from scaler import Client, ScalerStream
 from scaler.utility.exceptions import DisconnectedError
-from scaler_protocol import values
-from scaler_protocol.streams import CREDIT, VALUE, stream_object_id
+from scaler_protocol import columns, values
+from scaler_protocol.messages import Results
+from scaler_protocol.streams import BEGUN, CREDIT, VALUE, stream_object_id
 from scaler_protocol.transport import blocking
 
 
@@ -27,9 +28,11 @@ def store(client: Client, cluster: FakeCluster, stream: ScalerStream[int], *yiel
     owner = client._ready().connection.peer_id
 
     def order() -> None:
+        stored = {stream_object_id(stream._open.id, BEGUN, 0): b"mark"}
         for number, value in enumerate(yielded):
-            object_id = stream_object_id(stream._open.id, VALUE, number)
-            cluster.objects[object_id] = bytearray(values.join(values.dumps(value)))
+            stored[stream_object_id(stream._open.id, VALUE, number)] = values.join(values.dumps(value))
+        for object_id, content in stored.items():
+            cluster.objects[object_id] = bytearray(content)
             cluster._owners[object_id] = {owner}
 
     cluster.do(order)
@@ -72,7 +75,7 @@ def test_what_is_stored_of_a_stream_that_is_sent_later_is_released(client: Clien
     stream = sent_later(client, cluster)
     store(client, cluster, stream, 5)
     owner = client._ready().connection.peer_id
-    assert len(cluster.values_of(owner)) == 1
+    assert len(cluster.values_of(owner)) == 2
     stream.close()
     eventually(lambda: not cluster.values_of(owner), "nothing is stored")
 
@@ -93,3 +96,35 @@ def test_a_stream_that_is_sent_later_gets_its_credits(client: Client, cluster: F
     assert next(stream) == 5 and not earlier
     credit = stream_object_id(opened.id, CREDIT, 1)
     assert client._ready().connection.peer_id in cluster.owners_of(credit), "the generator may go on"
+
+
+def end_task(cluster: FakeCluster) -> None:
+    """The generator has returned."""
+
+    def order() -> None:
+        peer_id, _, (task,) = cluster._held.pop()
+        data = bytes(values.join(values.dumps("its value")))
+        cluster._scheduler.send(peer_id, Results(task.task_id, data, columns.join_u32([len(data)])))
+
+    cluster.do(order)
+
+
+def test_a_stream_ends_behind_its_last_value(client: Client, cluster: FakeCluster) -> None:
+    stream = begun(client, cluster, 5, 6)
+    end_task(cluster)
+    assert (next(stream), next(stream)) == (5, 6)
+    with pytest.raises(StopIteration, match="its value"):
+        next(stream)
+    eventually(lambda: not cluster.values_of(client._ready().connection.peer_id), "nothing is stored")
+
+
+def test_values_that_are_gone_with_their_session_do_not_end_a_stream(client: Client, cluster: FakeCluster) -> None:
+    """The generator has returned, so its task is not ended by the loss of the session."""
+    stream = begun(client, cluster, 5, 6)
+    end_task(cluster)
+    assert next(stream) == 5
+    eventually(stream.future.done, "its task has ended")
+    cluster.release_owners()
+    with pytest.raises(DisconnectedError, match="before all values of the stream were taken"):
+        next(stream)
+    assert list(stream) == []

@@ -57,6 +57,8 @@ class Gathering:
         self._arrived: deque[Outcomes] = deque()
         #: what the caller is putting in its place; one at most
         self._placing: list[Outcomes] = []
+        #: what has arrived and is not wanted any more
+        self._unwanted: list[Outcomes] = []
         self._has_arrived = Event()
         self._is_over = False
         #: its end is dealt with: what has not ended is canceled
@@ -145,7 +147,7 @@ class Gathering:
     def make_sure(self) -> None:
         """What gathers is gone; perhaps an interrupt has come between its lines. In the IO thread."""
         self.calls.maps.discard(self)
-        for outcomes in self._placing:
+        for outcomes in (*self._placing, *self._unwanted):
             self._release_objects(outcomes)
         if not self.has_left:
             self.drop()
@@ -158,7 +160,14 @@ class Gathering:
 
     def _end(self) -> None:
         self._is_over = True
-        self._release_arrived()
+        try:
+            while self._arrived:
+                # In one step of the interpreter, as in `take`.
+                self._unwanted.extend(map(deque.popleft, (self._arrived,)))
+        except IndexError:  # the IO thread does the same, at the same time
+            pass
+        for outcomes in tuple(self._unwanted):
+            self._release_objects(outcomes)
 
     def _wait(self, end_at: float | None) -> None:
         while self.has_to_wait():

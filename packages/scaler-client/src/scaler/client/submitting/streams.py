@@ -24,9 +24,9 @@ from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions, whole
 from scaler.client.submitting.signatures import check_call
 from scaler.client.submitting.streaming import InALoop
-from scaler.utility.exceptions import MissingObjects, ObjectStorageException, WorkerDiedError
+from scaler.utility.exceptions import DisconnectedError, MissingObjects, ObjectStorageException, WorkerDiedError
 from scaler_protocol.errors import ObjectNotFound, StorageError
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import ObjectId, Owner, TaskId
 from scaler_protocol.messages import Buffer
 from scaler_protocol.objects import PendingGet
 from scaler_protocol.streams import (
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NOTHING = object()
+_LEFT = (
+    "the session with the scheduler was lost before all values of the stream were taken, and what was left is gone "
+    "with it: call stream() again"
+)
 WINDOW = 16
 """Unless the program says otherwise: enough to cover the round trips of tiny values, and not so much that large ones
 fill the storage."""
@@ -136,6 +140,11 @@ class _Open:
         self.owner = self.connection.storage.present_owner()
         self._owners.add(self.owner)
 
+    def readers(self) -> list[Owner]:
+        """The names under which something of it may be stored, those that may read first."""
+        every = self._every_owner()
+        return [owner for owner in every if owner.grant] or every[:1]
+
     def clear(self) -> None:
         self._release(self._ids(self.taking.leftovers()))
 
@@ -145,11 +154,15 @@ class _Open:
         taking.released()
 
     def _release(self, ids: list[ObjectId]) -> None:
-        """The task may have been sent in a later session than the one in which it was made. What is stored under names
-        between these and the present one is gone with them."""
-        self._owners.add(self.connection.storage.owner_now())
-        for owner in tuple(self._owners):
+        for owner in self._every_owner():
             self.connection.storage.release_as(owner, ids)
+
+    def _every_owner(self) -> list[Owner]:
+        """The present one first. The task may have been sent in a later session than the one in which it was made. What
+        is stored under names between these and the present one is gone with them."""
+        now = self.connection.storage.owner_now()
+        self._owners.add(now)
+        return [now, *(self._owners - {now})]
 
     def _ids(self, named: list[tuple[int, int]]) -> list[ObjectId]:
         return [stream_object_id(self.id, kind, number) for kind, number in named]
@@ -169,7 +182,9 @@ class ScalerStream(InALoop[T]):
 
     One thread takes them at a time; `cancel` and `close` may come from any. An interrupt of `next` loses no value: the
     next call returns it. When the generator has ended, StopIteration has what it returned. What it raised comes up
-    behind its last value; so do WorkerDiedError and ProcessorDiedError, because a generator is never begun again.
+    behind its last value; so do WorkerDiedError and ProcessorDiedError, because a generator is never begun again. If
+    the client loses its session, such as by an interrupt of any thread while it sends, values that were not taken are
+    lost, and DisconnectedError comes in their place.
     """
 
     def __init__(
@@ -242,28 +257,55 @@ class ScalerStream(InALoop[T]):
 
     def _fetch(self) -> Buffer | None:
         """The bytes of the next value; None when the task has ended without it."""
-        stream, storage = self._open, self._open.connection.storage
+        stream, future = self._open, self._future
         object_id = stream_object_id(stream.id, VALUE, self._count)
         stream.connection.hasten()
         while True:
             self._check()
-            has_ended = self._future.done()  # before it is asked for: what is stored by then is found
-            if not has_ended:
-                stream.name_owner()
-            stream.pending = pending = storage.start_get(object_id, 0.0 if has_ended else WAIT_SECONDS, stream.owner)
-            if stream.is_closed or (self._future.done() and not has_ended):
-                pending.give_up()
+            if future.done():  # before it is asked for: what is stored by then is found
+                return self._stored(object_id)
+            stream.name_owner()
             try:
-                return yielding(pending.finish)
+                found = self._asked(object_id, WAIT_SECONDS, stream.owner, future.done)
             except ObjectNotFound:
-                if has_ended:
-                    return None
                 self._check_worker()
-            except StorageError as error:
-                if not pending.is_given_up:
-                    raise ObjectStorageException(str(error)) from error
-            finally:
-                stream.pending = None
+                continue
+            if found is not None:
+                return found
+
+    def _stored(self, object_id: ObjectId) -> Buffer | None:
+        """An object of this stream, of which no other comes any more."""
+        owners = self._open.readers()
+        while owners:
+            self._check()
+            try:
+                found = self._asked(object_id, 0.0, owners[0], lambda: False)
+            except ObjectNotFound:
+                del owners[0]
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def _asked(
+        self, object_id: ObjectId, wait_seconds: float, owner: Owner, is_in_vain: Callable[[], bool]
+    ) -> Buffer | None:
+        """None: the wait was given up, by `close` or because the task has ended. ObjectNotFound if it was in vain."""
+        stream = self._open
+        pending = stream.connection.storage.start_get(object_id, wait_seconds, owner)
+        stream.pending = pending
+        if stream.is_closed or is_in_vain():
+            pending.give_up()
+        try:
+            return yielding(pending.finish)
+        except ObjectNotFound:
+            raise
+        except StorageError as error:
+            if not pending.is_given_up:
+                raise ObjectStorageException(str(error)) from error
+            return None
+        finally:
+            stream.pending = None
 
     def _check(self) -> None:
         if self._open.is_canceled:
@@ -317,7 +359,11 @@ class ScalerStream(InALoop[T]):
         except Exception:
             self._end()
             raise
+        # It is stored before all values. Without it their owner has left, and what was not taken is gone as well.
+        has_all = self._stored(stream_object_id(self._open.id, BEGUN, 0)) is not None
         self._end()
+        if not has_all:
+            raise DisconnectedError(_LEFT)
         raise StopIteration(value)
 
     def _end(self) -> None:
