@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -47,8 +48,14 @@ def test_a_seed_tells_one_story() -> None:
 
 
 def test_a_node_that_is_rejected_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this seed the storage rejects every Hello of the scheduler for most of the run."""
+    """In this seed the storage rejects every Hello of a scheduler that has no other peer id, for most of the run."""
     seen: Counter[str] = Counter()
+    made = Port.__init__
+
+    def made_with_one_id(self: Port, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **{**options, "is_renamed": False})
+
+    monkeypatch.setattr(Port, "__init__", made_with_one_id)
     redial, turn = Port.redial, SchedulerNode.round
 
     def counted_redial(self: Port, event: Lost | Rejected) -> None:
