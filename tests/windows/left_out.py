@@ -14,6 +14,7 @@ _NO_GRAPHBLAS = "it needs GraphBLAS, which is not in that Python"
 _NO_MEMORY_MAP = "it reads how much of a process is in memory, and Windows counts what is reserved"
 
 FILES: dict[str, str] = {
+    "packages/scaler-client/tests/test_interrupted_futures.py": _SLOW,
     "packages/scaler-client/tests/test_lone_calls.py": _LENT,
     "packages/scaler-client/tests/test_released_functions.py": _SLOW,
     "protocol/tests/test_keyed_sockets.py": _ATTACKED,
