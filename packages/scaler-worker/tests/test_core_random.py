@@ -44,6 +44,7 @@ from scaler_worker.core.actions import (
     StartProcessor,
     StopProcessor,
     Suspend,
+    TellStatus,
     Unsuspend,
 )
 from scaler_worker.core.events import INTERRUPTED
@@ -147,6 +148,8 @@ class AgentMachine(RuleBasedStateMachine):
             self.processors[action.processor].is_dying = True
         elif isinstance(action, StopProcessor):
             self.processors[action.processor].is_leaving = True
+        elif isinstance(action, TellStatus):
+            assert any(model.is_blocked for model in self.processors.values()) or self.core.tables.told_lenders == ()
         else:
             # A model never breaks the channel and nobody drains: neither warnings of that kind nor an end.
             assert isinstance(action, Log) and "broke" not in action.text and not isinstance(action, Finish)

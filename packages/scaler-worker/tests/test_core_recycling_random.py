@@ -36,6 +36,12 @@ class RecyclingMachine(AgentMachine):
         self.timed: set[TaskId] = set()  #: tasks with a timeout of their own
         super().__init__()
 
+    def handle(self, event: events.Event) -> None:
+        super().handle(event)
+        if list(self.core.to_read(self.now)):
+            # What ended in this round has made a reading useful that was not due before. The shell comes back at once.
+            super().handle(events.RoundEnded())
+
     def read_memory(self) -> list[Any]:
         actions: list[Any] = []
         for processor in self.core.to_read(self.now):
