@@ -27,13 +27,12 @@ from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
 from scaler.client.io.deferrals import Deferrals
-from scaler.client.io.dropping import Drops
 from scaler.client.io.ends import TELL_SECONDS, Ends
 from scaler.client.io.hello import dialer_of, hello_of, name_present_task, renewed
 from scaler.client.io.life import Life, Move, after
 from scaler.client.io.printing import Preparations, Printing
 from scaler.client.io.users import Users
-from scaler.client.objects.garbage import Garbage
+from scaler.client.objects.garbage import Drops, Garbage
 from scaler.client.objects.remaking import Remaking
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError

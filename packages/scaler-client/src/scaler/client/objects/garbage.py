@@ -1,10 +1,12 @@
-"""Objects that the program cannot reach any more, until the thread that leads comes by and releases them."""
+"""What is left to do when objects of the program have died, until the thread that leads comes by and does it."""
 
 from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Callable
 from itertools import chain
+from typing import Any
 
 from scaler_protocol.ids import ObjectId
 
@@ -15,12 +17,14 @@ class _Owner(weakref.ref[object]):
     In a destructor written in Python, Ctrl-C would be lost: whatever is raised there is printed and ignored.
     """
 
-    __slots__ = ("objects",)
-    objects: tuple[ObjectId, ...]
+    __slots__ = ("left",)
+    #: what is to be dealt with then
+    left: Any
 
 
 class Garbage:
-    """All but `collect` and `released` is safe in any thread, and in a destructor."""
+    """Stored objects that are released then. All but `collect` and `released` is safe in any thread, and in a
+    destructor."""
 
     def __init__(self) -> None:
         self._objects: deque[tuple[ObjectId, ...]] = deque()
@@ -41,7 +45,7 @@ class Garbage:
         if not objects:
             return
         reference = _Owner(owner, self._dead.append)
-        reference.objects = objects
+        reference.left = objects
         self._owners[objects] = reference
 
     def forget(self, objects: tuple[ObjectId, ...]) -> None:
@@ -53,10 +57,10 @@ class Garbage:
         while self._dead:
             reference = self._dead[0]
             assert isinstance(reference, _Owner)
-            self._collected.append(reference.objects)
+            self._collected.append(reference.left)
             # A function of the same content may have come meanwhile: that one has an owner of its own.
-            if self._owners.get(reference.objects) is reference:
-                del self._owners[reference.objects]
+            if self._owners.get(reference.left) is reference:
+                del self._owners[reference.left]
             self._dead.popleft()
         while self._objects:
             self._collected.append(self._objects[0])
@@ -66,3 +70,26 @@ class Garbage:
     def released(self) -> None:
         """What was collected."""
         self._collected.clear()
+
+
+class Drops:
+    """Steps that are done then at the latest. An interrupt that comes in a destructor ends it at that place, and so
+    does one that comes in a `close` or in the handling of another interrupt."""
+
+    def __init__(self) -> None:
+        self._dead: deque[weakref.ref[object]] = deque()
+        #: all and only those that live, or are among the dead
+        self._owners: dict[int, _Owner] = {}
+
+    def after(self, owner: object, then: Callable[[], object]) -> None:
+        """`then` must not refer to the owner, and is called soon after the owner has died: in the IO thread, where it
+        must not wait. If the owner has done the same before, it must do nothing. In any thread; after an interrupt of
+        this call the owner may not be watched."""
+        reference = _Owner(owner, self._dead.append)
+        reference.left = then
+        self._owners[id(reference)] = reference
+
+    def run(self) -> None:
+        """In the IO thread, which is not interrupted."""
+        while self._dead:
+            self._owners.pop(id(self._dead.popleft())).left()
