@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from scaler_protocol.columns import join_u16, join_u32, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.columns import PROFILE, join_u16, join_u32, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.messages import (
     Buffer,
     Cancel,
@@ -25,7 +24,6 @@ from scaler_protocol.messages import (
 )
 
 Json = dict[str, Any]
-_PROFILE = struct.Struct("<QQQ")
 _PROFILE_NAMES = ("durationNanoseconds", "processorNanoseconds", "peakMemoryBytes")
 
 
@@ -134,7 +132,7 @@ def _expand_results(batch: Results) -> Json:
     ids = _hex_ids(batch.ids)
     count = len(ids)
     profiles: list[Json | None] = [
-        dict(zip(_PROFILE_NAMES, map(str, row), strict=True)) for row in _PROFILE.iter_unpack(batch.profiles)
+        dict(zip(_PROFILE_NAMES, map(str, row), strict=True)) for row in PROFILE.iter_unpack(batch.profiles)
     ]
     rows = zip(
         ids,
@@ -160,7 +158,7 @@ def _join_results(document: Json) -> Json:
         "sizes": join_u32([len(row["value"]) // 2 for row in rows]),
         "payload": _bytes_of([row["value"] for row in rows]),
         "profiles": b"".join(
-            _PROFILE.pack(*(int(profile[name]) for name in _PROFILE_NAMES))
+            PROFILE.pack(*(int(profile[name]) for name in _PROFILE_NAMES))
             for profile in profiles
             if profile is not None
         ),

@@ -12,9 +12,12 @@ from struct import Struct
 
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.ids import split_ids as split_ids  # which cuts also the ids it makes
-from scaler_protocol.messages import Limits
+from scaler_protocol.messages import Buffer, Limits
 
-PROFILE_BYTES = 24
+PROFILE = Struct("<QQQ")
+"""Of one task: nanoseconds by the clock, nanoseconds of processor time, bytes of memory at its peak."""
+PROFILE_BYTES = PROFILE.size
+_NOT_MEASURED = bytes(PROFILE_BYTES)
 #: An id, an attempt, a status, a kind, a size and a profile: what one result adds to an envelope at most.
 _RESULT_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
 #: What else an envelope of results has.
@@ -35,6 +38,12 @@ counts a time in the same bucket."""
 @lru_cache(maxsize=4096)
 def _struct(item_format: str, count: int) -> Struct:
     return Struct(f"<{count}{item_format}")
+
+
+def measured(profile: Buffer) -> tuple[float, float, int]:
+    """Seconds, seconds of processor time, and bytes; all zero where nothing was measured."""
+    duration, cpu, memory_bytes = PROFILE.unpack(profile if len(profile) == PROFILE_BYTES else _NOT_MEASURED)
+    return duration / 1e9, cpu / 1e9, memory_bytes
 
 
 def join_ids(ids: Iterable[bytes]) -> bytes:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import mmap
 import time
 from resource import RUSAGE_SELF, getrusage
-from struct import Struct
 
-_pack = Struct("<QQQ").pack
+from scaler_protocol.columns import PROFILE
+
+_pack = PROFILE.pack
 _CLEAR_PEAK = b"5"  # to /proc/self/clear_refs: "the peak is what I use now"
 
 CLOSE_KIB = 8 * 1024

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client import errors
-from scaler.client.core.records import Outcomes, outcome_of, profile_of, result_objects
+from scaler.client.core.records import Outcomes, outcome_of, result_objects
 from scaler.client.core.records import ProfileResult as ProfileResult
 from scaler.client.futures.fetching import NotInTime, StillAtIt, fetched_by
 from scaler.client.futures.interrupts import pass_on
@@ -22,6 +22,7 @@ from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, waits
+from scaler_protocol.columns import measured
 from scaler_protocol.ids import ObjectId, TaskId, shown_task
 from scaler_protocol.messages import Buffer, TaskError
 
@@ -262,7 +263,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         """What running the task took. ValueError while it has not finished."""
         if not self.done():
             raise ValueError("the task has not finished: wait for its result before asking for its profile")
-        return profile_of(self._profile)
+        return ProfileResult(*measured(self._profile))
 
     def __repr__(self) -> str:
         """Which task it is, as `scaler_top` and the page name it, and how it stands. Reads and waits for nothing."""

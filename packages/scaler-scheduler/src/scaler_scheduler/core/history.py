@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, STATUS_CANCELED, STATUS_REFUSED, STATUS_SUCCESS
-from scaler_protocol.columns import PROFILE_BYTES
+from scaler_protocol.columns import PROFILE_BYTES, measured
 from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
-from scaler_scheduler.core.records import accounts_of, cut, measured, record_of
+from scaler_scheduler.core.records import accounts_of, cut, record_of
 from scaler_scheduler.core.results import Row
 
 FAILURES_KEPT = 2_000

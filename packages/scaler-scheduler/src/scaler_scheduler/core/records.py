@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 
-from scaler_protocol.columns import PROFILE_BYTES
+from scaler_protocol.columns import measured
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import TaskFailure
 from scaler_scheduler.core.chunk import Chunk
@@ -13,8 +12,6 @@ from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 
 ACCOUNTS, ACCOUNT_CHARACTERS = 16, 200
-NOT_MEASURED = bytes(PROFILE_BYTES)
-_PROFILE = struct.Struct("<QQQ")
 
 
 def record_of(
@@ -25,7 +22,7 @@ def record_of(
     *,
     worker: str = "",
     status: int = 0,
-    profile: bytes = NOT_MEASURED,
+    profile: bytes = b"",
     accounts: Iterable[str] = (),
 ) -> TaskFailure:
     index = chunk.index_of[task_id]
@@ -46,12 +43,6 @@ def record_of(
         graph_id=GraphId(chunk.header.graph_id),
         parent_task=TaskId(chunk.header.parent_task),
     )
-
-
-def measured(profile: bytes) -> tuple[float, float, int]:
-    """Seconds, seconds of processor time, and bytes; all zero where nothing was measured."""
-    duration, cpu, memory_bytes = _PROFILE.unpack(profile if len(profile) == PROFILE_BYTES else NOT_MEASURED)
-    return duration / 1e9, cpu / 1e9, memory_bytes
 
 
 def accounts_of(lost: Sequence[str], deaths: Deaths | None) -> tuple[str, ...]:

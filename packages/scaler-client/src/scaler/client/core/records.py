@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import partial
@@ -14,8 +13,6 @@ from scaler_protocol import codes, columns
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, KeptResults, Results, Submit, TaskError, TaskHeader
 from scaler_protocol.records import dataclass
-
-_PROFILE = struct.Struct("<QQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +35,6 @@ class ProfileResult:
     def peak_memory(self) -> int:
         """The same as `memory_peak`."""
         return self.memory_peak
-
-
-def profile_of(data: bytes) -> ProfileResult:
-    """As a Results message has it; empty: nothing was measured."""
-    if not data:
-        return ProfileResult()
-    duration_ns, cpu_ns, peak_bytes = _PROFILE.unpack(data)
-    return ProfileResult(duration_ns / 1e9, cpu_ns / 1e9, peak_bytes)
 
 
 class Outcomes(NamedTuple):
