@@ -26,6 +26,7 @@ from types import FrameType
 from scaler import Client
 from scaler.client.io.connection import Connection
 from tests.interrupts.programs import WAIT, Broken, Caller, Interrupt
+from tests.support.waiting import eventually
 
 #: between two interrupts of a thread: one in the middle of nearly every call
 LONGEST_PAUSE_SECONDS = 0.004
@@ -244,8 +245,13 @@ def _beyond_functions(connection: Connection) -> tuple[int, int]:
 
 
 def _in_the_end(found: Callable[[], object], wanted: object, what: str) -> None:
-    end_at = time.monotonic() + WAIT
-    while (last := found()) != wanted:
-        if time.monotonic() >= end_at:
-            raise Broken(f"{what}: {last} instead of {wanted}")
-        time.sleep(0.05)
+    last: list[object] = []
+
+    def is_so() -> bool:
+        last[:] = [found()]
+        return last == [wanted]
+
+    try:
+        eventually(is_so, what)
+    except AssertionError:
+        raise Broken(f"{what}: {last[0]} instead of {wanted}") from None
