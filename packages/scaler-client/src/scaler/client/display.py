@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.client.errors import task_error_of
+from scaler.client.futures.ended import failure_text
 from scaler_protocol.ids import shown_task
 
 ERROR_CHARACTERS = 1000
@@ -32,19 +32,8 @@ def html_of_future(future: Any) -> str:
     if future.task_id:
         rows["Task"] = shown_task(future.task_id)
     rows["State"] = future._standing()
-    if told := _error_text(future):
+    failure = future.failure()
+    if failure is not None:
+        told = failure_text(failure)
         rows["Error"] = told if len(told) <= ERROR_CHARACTERS else told[:ERROR_CHARACTERS] + " …"
     return f"<b>Future</b>{table_of(rows)}"
-
-
-def _error_text(future: Any) -> str:
-    outcomes, exception = future._outcomes, future._exception
-    if exception is not None:
-        try:
-            return f"{type(exception).__name__}: {exception}"
-        except Exception:  # noqa: BLE001 of the exception's own code
-            return type(exception).__name__
-    if outcomes is None or not any(outcomes.statuses):
-        return ""
-    error = task_error_of(outcomes)
-    return ": ".join(filter(None, (error.type_name.rpartition(".")[2], error.message)))

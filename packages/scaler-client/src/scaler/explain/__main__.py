@@ -81,15 +81,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def told(explanation: Explanation, address: str) -> str:
-    record = explanation.record
-    if not explanation.state and record.task_id:
-        said = record_text(record)
-        name, user = explanation.function_name, record.user
-    elif not explanation.state:
-        return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
+    name, record = explanation.function_name, explanation.record
+    if explanation.state:
+        said, user = sentence(explanation, explanation.capabilities, address), explanation.user
+    elif record.task_id:
+        said, user = record_text(record), record.user
     else:
-        said = sentence(explanation, explanation.capabilities, address)
-        name, user = explanation.function_name, explanation.user
+        return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
     of_user = f" of {user}" if user else ""
     return f"{name or 'a task'}{of_user}: {said}" if name or of_user else said
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.client.futures.ended import duration_text
+from scaler.client.futures.ended import duration_text, error_text
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import TaskFailure
 
@@ -32,8 +32,7 @@ def ending_text(status: str, seconds: float, worker: str, error: str = "", attem
 
 def record_text(record: TaskFailure) -> str:
     """Of a task that has ended, with what became of its earlier attempts."""
-    error = ": ".join(filter(None, (record.type_name.rpartition(".")[2], record.first_line)))
-    status, attempt = status_name(record.status), record.attempt
-    text = ending_text(status, record.duration_seconds, record.worker, error, attempt)
+    error = error_text(record.type_name, record.first_line)
+    text = ending_text(status_name(record.status), record.duration_seconds, record.worker, error, record.attempt)
     lost = "; ".join(record.accounts)
     return f"{text} (earlier: {readable(lost)})" if lost else text

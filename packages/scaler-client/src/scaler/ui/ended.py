@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from scaler.client.futures.ended import error_text
 from scaler.monitoring.endings import ending_text
 from scaler.ui.model import Model
 from scaler.ui.samples import TaskRun
@@ -13,7 +14,7 @@ def ended_text(model: Model, task_id: str) -> str:
     """Empty: nothing is known of its end. `task_id`: 32 digits."""
     failure = model.failures.of(task_id)
     if failure is not None:
-        error = ": ".join(filter(None, (failure["type"], failure["line"])))
+        error = error_text(failure["type"], failure["line"])
         return ending_text(failure["status"], failure["lasted"], failure["worker"], error)
     run = _run_of(model, task_id)
     return "" if run is None else ending_text(run.status, run.seconds, run.worker)

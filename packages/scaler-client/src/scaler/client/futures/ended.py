@@ -27,15 +27,26 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
+def failure_text(failure: TaskError | BaseException) -> str:
+    """Its type and what it says."""
+    return error_text(*_told(failure))
+
+
+def error_text(type_name: str, message: str) -> str:
+    """The type without its module; either may be empty."""
+    return ": ".join(filter(None, (type_name.rpartition(".")[2], message)))
+
+
 def _line_of(failure: TaskError | BaseException) -> str:
-    """Its type and the first line of what it says."""
-    if isinstance(failure, TaskError):
-        kind, message = failure.type_name.rpartition(".")[2], failure.message
-    else:
-        kind = type(failure).__name__
-        try:
-            message = str(failure)
-        except Exception:  # noqa: BLE001 whatever a class of the program raises
-            message = ""
+    type_name, message = _told(failure)
     first = message.strip().partition("\n")[0]
-    return readable(": ".join(filter(None, (kind, first[:_LINE_CHARACTERS]))) or "no reason was given")
+    return readable(error_text(type_name, first[:_LINE_CHARACTERS]) or "no reason was given")
+
+
+def _told(failure: TaskError | BaseException) -> tuple[str, str]:
+    if isinstance(failure, TaskError):
+        return failure.type_name, failure.message
+    try:
+        return type(failure).__name__, str(failure)
+    except Exception:  # noqa: BLE001 whatever a class of the program raises
+        return type(failure).__name__, ""
