@@ -76,9 +76,7 @@ class Asking:
             kind = type(task).__name__
             raise TypeError(f"{asked}() takes a future of this client, or the id of a task as a text, got {kind}")
         if isinstance(task, ScalerFuture) and task.done():
-            from scaler.client.futures.ended import ended_sentence
-
-            return task.task_id, ended_sentence(task)
+            return task.task_id, _ended_sentence(task)
         connection = self._ready().connection
         if isinstance(task, str):
             found = self._questions.named(task, tuple(connection.deferred))
@@ -95,3 +93,15 @@ class Asking:
             found,
             f"it has not been sent: {deferred.missing_count} of the futures among its arguments have not ended",
         )
+
+
+def _ended_sentence(future: ScalerFuture[Any]) -> str:
+    """Of a future that is done. Its result is neither read nor fetched."""
+    from scaler.client.futures.ended import duration_text, line_of  # few programs ask
+
+    if future.cancelled():
+        return "it was canceled"
+    seconds = future.profiling_info().duration_s
+    after = f" after {duration_text(seconds)}" if seconds > 0 else ""
+    failure = future.failure()
+    return f"it has ended{after}: ask for its result" if failure is None else f"it failed{after}: {line_of(failure)}"

@@ -1,26 +1,11 @@
-"""How the task of a future ended, in one sentence, from what its client has received."""
+"""Texts about how a task ended. What watches uses them too, so nothing here loads what deserializes. (SEC-3)"""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import TaskError
 
-if TYPE_CHECKING:
-    from scaler.client.future import ScalerFuture
-
 _LINE_CHARACTERS = 300
-
-
-def ended_sentence(future: ScalerFuture[Any]) -> str:
-    """Of a future that is done. Its result is neither read nor fetched."""
-    if future.cancelled():
-        return "it was canceled"
-    seconds = future.profiling_info().duration_s
-    after = f" after {duration_text(seconds)}" if seconds > 0 else ""
-    failure = future.failure()
-    return f"it has ended{after}: ask for its result" if failure is None else f"it failed{after}: {_line_of(failure)}"
 
 
 def duration_text(seconds: float) -> str:
@@ -37,7 +22,8 @@ def error_text(type_name: str, message: str) -> str:
     return ": ".join(filter(None, (type_name.rpartition(".")[2], message)))
 
 
-def _line_of(failure: TaskError | BaseException) -> str:
+def line_of(failure: TaskError | BaseException) -> str:
+    """The first line of that."""
     type_name, message = _told(failure)
     first = message.strip().partition("\n")[0]
     return readable(error_text(type_name, first[:_LINE_CHARACTERS]) or "no reason was given")
