@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.client.core import invariants
+from scaler.client.core import canceling, invariants
 from scaler.client.core.actions import (
     Action,
     Complete,
@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     CancelReply,
     Hello,
     Limits,
+    Message,
     Results,
     Submit,
     TaskHeader,
@@ -124,10 +125,13 @@ class Told:
 
     def gathered(self) -> list[Cancel]:
         """The Cancels that leave when no further one is asked for."""
-        deadline = self.core.next_deadline()
-        assert deadline is not None, "nothing was gathered"
-        self.now = max(self.now, deadline)
-        messages = [action.message for action in self(TICKED) if isinstance(action, Send)]
+        messages: list[Message] = []
+        for _ in range(canceling.LOOKS):
+            assert not messages, "all leave at the last look"
+            deadline = self.core.next_deadline()
+            assert deadline is not None, "nothing was gathered"
+            self.now = max(self.now, deadline)
+            messages = [action.message for action in self(TICKED) if isinstance(action, Send)]
         assert all(isinstance(message, Cancel) for message in messages)
         return messages  # type: ignore[return-value]
 

@@ -87,7 +87,7 @@ def test_cancels_that_follow_one_another_leave_together() -> None:
     told.sent()
     for number in range(100):
         assert told(CancelRequested((task(number),))) == []
-        told.now += canceling.LONE_QUIET_SECONDS / 4
+        told.now += canceling.LONE_QUIET_SECONDS / canceling.LOOKS
         assert told(TICKED) == [], "another one follows"
     assert told.gathered() == [Cancel(b"".join(task(number) for number in range(100)))]
 
@@ -102,6 +102,20 @@ def test_a_thread_that_is_away_for_a_moment_does_not_end_a_burst() -> None:
     assert told(TICKED) == []
     told(CancelRequested((task("c"),)))
     assert told.gathered() == [Cancel(task("a") + task("b") + task("c"))]
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_process_that_stands_still_does_not_end_a_burst(asked: int) -> None:
+    """For a collection of garbage, or a machine that was suspended: the loop that cancels stood still as well."""
+    told = Told()
+    told.submit(call("a", "b", "c"))
+    told.sent()
+    for name in "ab"[:asked]:
+        told(CancelRequested((task(name),)))
+    told.now += canceling.LONGEST_SECONDS * 0.9
+    assert told(TICKED) == []
+    told(CancelRequested((task("c"),)))
+    assert told.gathered() == [Cancel(b"".join(task(name) for name in ("ab"[:asked] + "c")))]
 
 
 def test_cancels_without_a_pause_leave_in_the_end() -> None:

@@ -74,8 +74,10 @@ class Scheduler:
 
 def canceling(told: Told) -> list[Cancel]:
     """What was gathered leaves after a moment."""
-    told.now += canceling_rules.QUIET_SECONDS
-    return [one.message for one in told(TICKED) if isinstance(one, Send) and isinstance(one.message, Cancel)]
+    for _ in range(canceling_rules.LOOKS):
+        told.now += canceling_rules.QUIET_SECONDS
+        actions = told(TICKED)
+    return [one.message for one in actions if isinstance(one, Send) and isinstance(one.message, Cancel)]
 
 
 @st.composite

@@ -4,6 +4,10 @@ A Cancel of a running task frees its place, and the scheduler gives a free place
 cancel of `for future in futures: future.cancel()` left by itself, the first would start a task that the second is about
 to cancel, and so on: every one of them would begin. So cancels wait until none has been asked for during
 `QUIET_SECONDS`, and leave together; the scheduler handles all of them before it fills the places that they free.
+
+The clock alone does not tell that a loop has ended: where the whole process stood still (a collection of garbage, a
+machine that was suspended), the loop stood still too. So the quiet time is divided into `LOOKS`, and ends after so many
+looks that found no new cancel. However long the process stands still, that is one look.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ QUIET_SECONDS = 0.2
 """How long several cancels wait for another. On a busy machine a thread loses its processor in the middle of a loop for
 more than 50 ms, and the loop shall count as one burst."""
 
+LOOKS = 4
+"""How many times in a row a look finds no new cancel, before those that were gathered leave."""
+
 LONGEST_SECONDS = 2.0
 """How long cancels wait at most when others follow without a pause: a running task must not live on for ever."""
 
@@ -40,13 +47,15 @@ class Cancels:
         #: ids that have not been sent yet, by their grace
         self.gathered: dict[float, list[bytes]] = {}
         self._count = 0
-        self._first_at = self._last_at = 0.0
+        self._first_at = self._looked_at = 0.0
+        self._looks = 0
 
     def ask(self, ids: Iterable[TaskId], column: bytes, grace_seconds: float, now: float) -> None:
         """These pending tasks shall end, and `column` is what to name in the Cancel: of a graph, all of its tasks."""
         if not self.gathered:
             self._first_at = now
-        self._last_at = now
+        self._looked_at = now
+        self._looks = 0
         self._count += len(column) // ID_BYTES
         self.gathered.setdefault(grace_seconds, []).append(column)
         answer_by = now + grace_seconds + ANSWER_SECONDS
@@ -66,9 +75,14 @@ class Cancels:
             messages += [Cancel(ids=ids, grace_seconds=grace_seconds) for ids in pieces_of(column, most_ids)]
         return messages
 
-    def is_due(self, now: float) -> bool:
-        due_at = self._due_at()
-        return due_at is not None and due_at <= now
+    def look(self, now: float) -> bool:
+        """Whether all that was gathered leaves now."""
+        look_at = self._look_at()
+        if look_at is None or now < look_at:
+            return False
+        self._looked_at = now
+        self._looks += 1
+        return self._looks == LOOKS or now >= self._first_at + LONGEST_SECONDS
 
     def expired(self, now: float) -> list[TaskId]:
         """Those whose answer has not come in time."""
@@ -86,15 +100,15 @@ class Cancels:
 
     def next_deadline(self) -> float | None:
         if self.gathered:
-            return self._due_at()
+            return self._look_at()
         # Cancels wait equally long but for their grace, so the oldest is near enough the first to expire.
         return next(iter(self.waiting.values()), None)
 
-    def _due_at(self) -> float | None:
+    def _look_at(self) -> float | None:
         if not self.gathered:
             return None
         quiet_seconds = LONE_QUIET_SECONDS if self._count == 1 else QUIET_SECONDS
-        return min(self._last_at + quiet_seconds, self._first_at + LONGEST_SECONDS)
+        return min(self._looked_at + quiet_seconds / LOOKS, self._first_at + LONGEST_SECONDS)
 
 
 def _number(task_id: bytes) -> int:

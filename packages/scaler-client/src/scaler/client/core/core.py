@@ -332,7 +332,7 @@ class ClientCore:
     def _on_ticked(self, event: events.Ticked, now: float) -> list[Action]:
         if self._give_up_at is not None and now >= self._give_up_at:
             return self._give_up(losses.not_back(self._timeout_seconds, event.waits_because))
-        actions = self._send_cancels() if self._cancels.is_due(now) else []
+        actions = self._send_cancels() if self._cancels.look(now) else []
         for graph in self._reruns.expired(now):
             self._endings.fail_graph(graph, losses.outcomes(), actions)
         return actions + self._complete_all(self._cancels.expired(now), codes.STATUS_CANCELED)
