@@ -127,7 +127,7 @@ class Watched(Cluster):
         self.router = RouterEndpoint("tcp://127.0.0.1:0", server)
         storage: Any = Storage()
         identity = Identity(peer(3, 0), Software(), "", 1.0)
-        self.watchers = Watchers(self.router.send, self.router.unacknowledged)
+        self.watchers = Watchers(self.router.send, self.router.unacknowledged, self.router.user_of)
         figures = StorageFigures(storage, self.core.owned_objects)
         self.publisher = Publisher(
             identity, self.core, self.watchers, self.router, storage, figures, settle=self._settle

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from scaler_protocol.keys import ALL_ROLES, Identity, Keyring, local_identity
 from scaler_protocol.messages import CancelReply, Error, Hello, Message, Reject, Resume, Welcome
 from scaler_protocol.session import Lost, Opened, SessionServer
 from scaler_protocol.session.admission import NO_PROOF, SAME_USER, Admission, Proof
+from scaler_protocol.session.bounds import Quota
 from scaler_protocol.session.invariants import check_server
 
 KEY, OLD_KEY = b"k" * 32, b"o" * 32
@@ -40,7 +42,7 @@ class Clock:
 
 
 class Server:
-    def __init__(self, keyring: Keyring | None = KEYRING) -> None:
+    def __init__(self, keyring: Keyring | None = KEYRING, **options: Any) -> None:
         self.clock = Clock()
         self.now = 0.0
         self.core = SessionServer(
@@ -48,6 +50,7 @@ class Server:
             role_name="scheduler",
             allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER},
             admission=Admission(keyring, self.clock),
+            **options,
         )
 
     def say(self, routing_id: RoutingId, hello: Hello, proof: Proof = NO_PROOF) -> Message:
@@ -113,6 +116,28 @@ def test_a_ticket_is_judged_after_what_is_older_than_tickets() -> None:
     assert isinstance(answer, Reject) and answer.code == codes.VERSION_MISMATCH
     answer = server.say(ONE, replace(HELLO, role=codes.ROLE_MONITOR))
     assert isinstance(answer, Reject) and answer.code == codes.BAD_ROLE
+
+
+def test_a_user_with_all_sessions_leaves_room_for_the_others() -> None:  # LIM-7, LIM-30
+    server = Server(sessions=Quota(first=2, further=3))
+    sockets = (RoutingId(bytes([number]) * 16) for number in range(1, 256))
+
+    def dials(user: str) -> Message:
+        socket = next(sockets)
+        credential = ticket(HOLDERS[0], user=user)
+        return server.say(socket, replace(HELLO, peer_id=PeerId(socket), credential=credential), Proof(HOLDERS[0]))
+
+    def opened(user: str, count: int) -> list[bool]:
+        return [isinstance(dials(user), Welcome) for _ in range(count)]
+
+    assert opened("ana", 6) == [True] * 5 + [False]
+    assert opened("bo", 3) == [True, True, False]
+    full = dials("ana")
+    assert isinstance(full, Reject) and full.code == codes.OVERLOADED and "7 sessions" in full.text
+    assert server.core.full_count == 3
+    server.core.disconnect(PeerId(bytes([1]) * 16), codes.OK, "done")
+    assert opened("bo", 2) == [True, False], "ana has one less of those that all users share"
+    assert opened("cy", 2) == [True, True]
 
 
 def test_on_the_lane_the_kernel_is_enough_and_a_ticket_is_judged_all_the_same() -> None:

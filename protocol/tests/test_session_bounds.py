@@ -30,6 +30,7 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_protocol.session import Lost, Received, SessionServer
+from scaler_protocol.session.bounds import Quota
 from scaler_protocol.session.channel import FIRST_WINDOW_BYTES, LARGEST_WINDOW_BYTES
 from scaler_protocol.session.dialer_states import State
 from scaler_protocol.session.invariants import check_server
@@ -228,7 +229,7 @@ def test_all_sessions_together_keep_no_more_than_a_bound() -> None:  # LIM-6
 
 
 def test_a_server_that_is_full_says_so_and_has_room_later() -> None:  # LIM-7, ERR-10
-    server = Server(most_sessions=2)
+    server = Server(sessions=Quota(first=1, further=2))
     for number in (1, 2, 3):
         server.say(RoutingId(bytes([number]) * 16), replace(HELLO, peer_id=hello_of(number)))
     reject = server.answer()
@@ -290,7 +291,7 @@ class Crowd:
             allowed_roles={codes.ROLE_CLIENT},
             backlog_bytes=backlog_bytes,
             total_backlog_bytes=total_bytes,
-            most_sessions=3,
+            sessions=Quota(first=1, further=3),
         )
         self.sockets = 0
         self.routing = dict.fromkeys(range(_PEERS), ONE)

@@ -31,6 +31,7 @@ from scaler_protocol.ids import Salt, task_id_source
 from scaler_protocol.keys import Keyring, new_secret
 from scaler_protocol.messages import Results, Submit
 from scaler_protocol.session import Received
+from scaler_protocol.session.bounds import Quota
 from scaler_protocol.transport import lane
 from tests.costs.test_steps import RESULTS, ROUNDS, SUBMIT, counted, expect_at_most
 from tests.support.client_core import call, opened, succeeded, task
@@ -54,7 +55,7 @@ def bench() -> Iterator[Bench]:
 @pytest.mark.skipif(not lane.is_offered(), reason="the local lane is Linux's")
 def test_a_message_and_its_answer_through_sockets_and_sessions(bench: Bench) -> None:
     """Of a server with a key, and of its dialer: a Submit there and Results back, each as one turn of the driver."""
-    server = bench.server(keyring=Keyring([new_secret()]), most_sessions=10)
+    server = bench.server(keyring=Keyring([new_secret()]), sessions=Quota(first=0, further=10))
     dialer = bench.dialer(server.address, shown=server._server.admission.keyring.own_pass())
     bench.open(dialer)
     found = dict.fromkeys(("server", "send", "dialer"), 0)

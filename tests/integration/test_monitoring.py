@@ -15,7 +15,7 @@ from scaler_protocol.codec import encode
 from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.keys import KeyOptions
 from scaler_protocol.messages import Bye, Hello, Watch
-from scaler_scheduler.watchers import WATCHERS_LIMIT
+from scaler_scheduler.watchers import WATCHERS
 from tests.support.clusters import RealCluster
 from tests.support.hostile import raw_peer
 from tests.support.processes import WAIT, Stage
@@ -111,7 +111,7 @@ def replace_digits(key_file: Path, folder: Path) -> Path:
 def test_monitors_that_leave_at_once_leave_nothing_behind(stage: Stage) -> None:
     """Hello, Watch and Bye are read together: a monitor that has left neither watches nor takes a place."""
     cluster = RealCluster(stage, 0, scheduler=("--status-report-interval-seconds", "0.1"), insecure=True)
-    for _ in range(WATCHERS_LIMIT + 10):
+    for _ in range(WATCHERS.further + 10):
         with raw_peer(cluster.address) as peer:
             hello = Hello(1, 1, role=ROLE_MONITOR, peer_id=peer.peer_id)
             for frames in (encode(hello), encode(Watch(("status", "tasks")), seq=1), encode(Bye(), seq=2)):

@@ -11,6 +11,7 @@ from scaler_protocol.codes import ROLE_MONITOR
 from scaler_protocol.ids import PeerId, new_peer_id
 from scaler_protocol.messages import Message, Software, Watch
 from scaler_protocol.session import Lost, Received, SessionServer
+from scaler_protocol.session.bounds import Quota
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import RouterEndpoint
 from tests.support.keyed import keyed
@@ -35,7 +36,7 @@ class FakePublisher:
             allowed_roles=roles,
             software=software or this_software("scaler-tests"),
             admission=keyed(),
-            most_sessions=most_sessions,
+            sessions=Quota(first=0, further=most_sessions),
         )
         self._endpoint = RouterEndpoint(address, server)
         self.address = self._endpoint.address

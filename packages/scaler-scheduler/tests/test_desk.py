@@ -42,7 +42,8 @@ class Wire:
     def __init__(self) -> None:
         self.sent: dict[PeerId, list[Message]] = defaultdict(list)
         self.kept: dict[PeerId, list[int]] = defaultdict(list)
-        self.watchers = Watchers(self.send, self.unacknowledged)
+        self.users: dict[PeerId, str] = {}
+        self.watchers = Watchers(self.send, self.unacknowledged, lambda peer_id: self.users.get(peer_id, ""))
 
     def send(self, peer_id: PeerId, message: Message | Encoded) -> int:
         assert isinstance(message, Encoded)
@@ -93,7 +94,7 @@ def test_what_a_deaf_watcher_gets_is_bounded_and_others_miss_nothing() -> None:
 
 def test_large_publications_are_bounded_by_bytes_for_each_and_in_all() -> None:
     wire = Wire()
-    many = [peer(str(number)) for number in range(watchers.WATCHERS_LIMIT)]
+    many = [peer(str(number)) for number in range(watchers.WATCHERS.further)]
     size = len(encode(LARGE)[0])
     for peer_id in many:
         assert wire.watchers.watch(peer_id, 1, Watch((STATUS,))) is None
@@ -106,7 +107,7 @@ def test_large_publications_are_bounded_by_bytes_for_each_and_in_all() -> None:
 
 def test_watchers_beyond_the_limit_are_refused_and_may_change_their_topics() -> None:
     wire = Wire()
-    for number in range(watchers.WATCHERS_LIMIT):
+    for number in range(watchers.WATCHERS.further):
         assert wire.watchers.watch(peer(str(number)), 1, Watch((STATUS,))) is None
     refusal = wire.watchers.watch(peer("late"), 9, Watch((STATUS,)))
     assert isinstance(refusal, Error) and (refusal.code, refusal.ref_seq, refusal.fatal) == (OVERLOADED, 9, False)
@@ -115,16 +116,31 @@ def test_watchers_beyond_the_limit_are_refused_and_may_change_their_topics() -> 
     assert wire.watchers.watch(peer("late"), 10, Watch((STATUS,))) is None
 
 
+def test_watchers_of_one_user_leave_room_for_those_of_others() -> None:
+    """(MON-19, LIM-30)"""
+    wire, (first, further) = Wire(), watchers.WATCHERS
+
+    def accepted(user: str, count: int) -> int:
+        names = [peer(f"{user}{number}") for number in range(count)]
+        wire.users.update(dict.fromkeys(names, user))
+        return sum(wire.watchers.watch(name, 1, Watch((STATUS,))) is None for name in names)
+
+    assert accepted("ana", first + further + 10) == first + further
+    assert accepted("bo", first + 1) == first
+    wire.watchers.lost(peer("ana0"))
+    assert accepted("bo", first + 2) == first + 1
+
+
 def test_the_limit_of_watchers_is_an_event() -> None:
     wire, core, router = Wire(), Mock(), Mock()
     router.unacknowledged.return_value = (0, 0)
     served = Desk(core, router, wire.watchers, Mock(), Mock(), Mock())
-    for number in range(watchers.WATCHERS_LIMIT):
+    for number in range(watchers.WATCHERS.further):
         served.asked(peer(str(number)), 1, Watch((STATUS,)))
     assert not core.note.called
     served.asked(peer("late"), 1, Watch((STATUS,)))
     ((kind, subject, text, _),) = (call.args for call in core.note.call_args_list)
-    assert (kind, subject) == ("limit_reached", "watchers") and f"{watchers.WATCHERS_LIMIT} others watch" in text
+    assert (kind, subject) == ("limit_reached", "watchers") and f"{watchers.WATCHERS.further} others watch" in text
 
 
 # ---------------------------------------------------------------- questions

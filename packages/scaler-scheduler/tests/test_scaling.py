@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.support.scheduler_story import Story, peer
 
-from scaler_protocol.codes import BAD_IDENTITY, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
+from scaler_protocol.codes import BAD_IDENTITY, ROLE_MANAGER, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
+from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Capability
+from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core import Disconnect, Policy
 from scaler_scheduler.core.recovering import FEATURE_PRESENT_HELD
+from scaler_scheduler.core.scaling import controller
 from scaler_scheduler.core.scaling.manager import AWAITED_SECONDS, NO_SHOW_SECONDS
 from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, Scaling
 from scaler_scheduler.core.workers import KEEPING_SECONDS
@@ -292,3 +296,27 @@ def test_a_unit_that_may_be_the_home_of_a_busy_stranger(story: Story) -> None:
     assert not any("stop" in line for line in later(story, 2 * NO_SHOW_SECONDS))
     story.results("stranger", ["a"])
     assert any("stop u1" in line for line in later(story, 2 * NO_SHOW_SECONDS))
+
+
+def ended(story: Story) -> list[PeerId]:
+    return [action.peer_id for action in story.actions() if isinstance(action, Disconnect)]
+
+
+def test_managers_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(LIM-30)"""
+    monkeypatch.setattr(controller, "MANAGERS", Quota(first=1, further=2))
+    monkeypatch.setattr(controller, "UNITS", Quota(first=2, further=4))
+    story = Story()
+    ana, bo = (Identity(user, frozenset({ROLE_MANAGER}), False, bytes(32)) for user in ("ana", "bo"))
+    for name in ("a1", "a2", "a3", "a4"):
+        story.manager(name, identity=ana)
+    for name in ("b1", "b2"):
+        story.manager(name, identity=bo)
+    assert ended(story) == [peer("a4"), peer("b2")]
+    story.has("a1", u1=RUNNING, u2=RUNNING, u3=RUNNING)
+    story.has("a2", u4=RUNNING, u5=RUNNING, u6=RUNNING)
+    story.has("b1", u7=RUNNING, u8=RUNNING)
+    story.has("a1", u1=RUNNING, u2=RUNNING, u3=RUNNING)
+    assert not ended(story), "the first units of bo take nothing from ana"
+    story.has("b1", u7=RUNNING, u8=RUNNING, u9=RUNNING)
+    assert ended(story) == [peer("b1")]

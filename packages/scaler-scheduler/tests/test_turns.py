@@ -53,6 +53,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
+from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core import (
     ALLOWED_MESSAGES,
     Disconnect,
@@ -399,8 +400,8 @@ def test_a_place_far_behind_is_looked_for_in_bounded_steps(is_dropped: bool) -> 
 
 def test_managers_and_their_units_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """(LIM-11)"""
-    monkeypatch.setattr(controller, "MANAGERS_MAX", 2)
-    monkeypatch.setattr(controller, "ALL_UNITS_MAX", 10)
+    monkeypatch.setattr(controller, "MANAGERS", Quota(0, 2))
+    monkeypatch.setattr(controller, "UNITS", Quota(0, 10))
     scene = Scene()
     refused: list[str] = []
     for name in ("n", "o"):

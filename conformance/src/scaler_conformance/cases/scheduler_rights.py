@@ -1,4 +1,5 @@
-"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SEC-19)."""
+"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SEC-19,
+LIM-30)."""
 
 from __future__ import annotations
 
@@ -275,3 +276,44 @@ def managers_of_two_users_may_have_one_id(scene: Scene) -> None:
     _of_user(scene, second, "manager", "ana", manager=offer)
     second.send("managerStatus", maxWorkers=1, units=[])
     second.expect("managerTarget", clause="MGR-2")
+
+
+# ------------------------------------------------------------ what all users share
+
+#: More than a scheduler needs to allow for all users. One with higher bounds shows nothing here.
+MANAGERS, UNITS, WATCHERS = 5, 4_096, 120
+FIRST_UNITS, FIRST_WATCHERS = 256, 4
+
+
+def _manager_with(scene: Scene, user: str, count: int) -> Dialer:
+    """So many units, of which none brings a worker."""
+    manager = scene.peer("manager", is_open=False)
+    _of_user(scene, manager, "manager", user)
+    units = [{"unitId": f"u{number}", "state": 2} for number in range(count)]
+    manager.send("managerStatus", maxWorkers=count, units=units)
+    return manager
+
+
+def _watcher(scene: Scene, user: str) -> Dialer:
+    watcher = scene.monitor(is_open=False)
+    _of_user(scene, watcher, "monitor", user)
+    watcher.watch("status")
+    return watcher
+
+
+@case("LIM-30", seconds=60.0)
+def the_units_of_one_user_leave_room_for_others(scene: Scene) -> None:
+    for _ in range(MANAGERS):
+        _manager_with(scene, "ana", UNITS).expect("managerTarget", "error", clause="MGR-5")
+    manager = _manager_with(scene, "bo", FIRST_UNITS)
+    manager.expect("managerTarget", clause="LIM-30", what="a ManagerTarget, as for the first units of each user")
+
+
+@case("LIM-30", seconds=60.0)
+def the_watchers_of_one_user_leave_room_for_others(scene: Scene) -> None:
+    for _ in range(WATCHERS):
+        _watcher(scene, "ana").fence()
+    for _ in range(FIRST_WATCHERS):
+        watcher = _watcher(scene, "bo")
+        watcher.fence(clause="LIM-30")
+        watcher.expect_nothing("the first watchers of each user are never refused", "LIM-30")

@@ -136,7 +136,7 @@ class SchedulerService:
         except AddressError as error:
             raise StartupError(str(error)) from None
         identity = Identity(self._server_id, self._software, config.storage_address, config.status_seconds)
-        watchers = Watchers(self._router.send, self._router.unacknowledged)
+        watchers = Watchers(self._router.send, self._router.unacknowledged, self._router.user_of)
         figures = StorageFigures(self._storage, self._core.owned_objects)
         self._publisher = Publisher(
             identity,
@@ -329,7 +329,7 @@ class SchedulerService:
     def _note_refused_sessions(self) -> None:
         if self._router.full_count != self._full_count:
             self._full_count = self._router.full_count
-            text = "as many peers are connected as may be: others are refused (LIM-7)"
+            text = "as many peers are connected as may be: further ones of users with many are refused (LIM-7)"
             self._core.note(LIMIT_REACHED, "sessions", text, time.monotonic())
 
     def _start_storage_if_needed(self) -> None:

@@ -7,17 +7,19 @@ publication goes out: so the watcher gets the latest state and not the past ones
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from scaler_protocol.codec.envelope import Encoded
 from scaler_protocol.codes import OVERLOADED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Error, Message, TaskLog, Watch
+from scaler_protocol.session.bounds import Quota
 
 STATUS, TASKS, GRAPHS, LOGS, STACKS = "status", "tasks", "graphs", "logs", "stacks"
 TOPICS = frozenset((STATUS, TASKS, GRAPHS, LOGS, STACKS))
 
-WATCHERS_LIMIT = 100
+WATCHERS = Quota(first=4, further=100)
 WINDOW_MESSAGES = 32
 """A watcher that acknowledges no more often than SES-4 asks, every sixteenth message, still gets everything."""
 WINDOW_LOGS = 256
@@ -28,14 +30,16 @@ TOTAL_BYTES = 32 * 1024 * 1024
 
 Send = Callable[[PeerId, Message | Encoded], int]
 Unacknowledged = Callable[[PeerId], tuple[int, int]]
+UserOf = Callable[[PeerId], str]
 
 
 class Watchers:
     """`sequences` of publications rise also while a watcher gets none, so each watcher sees how many it has missed."""
 
-    def __init__(self, send: Send, unacknowledged: Unacknowledged) -> None:
+    def __init__(self, send: Send, unacknowledged: Unacknowledged, user_of: UserOf) -> None:
         self._send = send
         self._unacknowledged = unacknowledged
+        self._user_of = user_of
         self._topics: dict[PeerId, frozenset[str]] = {}
         #: publications that slow watchers did not get, since the start
         self.left_out_count = 0
@@ -51,12 +55,15 @@ class Watchers:
         topics = TOPICS.intersection(message.topics)
         if not topics:
             self._topics.pop(peer_id, None)
-        elif peer_id in self._topics or len(self._topics) < WATCHERS_LIMIT:
+        elif peer_id in self._topics or self._has_place_for(peer_id):
             self._topics[peer_id] = topics
         else:
-            text = f"{WATCHERS_LIMIT} others watch this scheduler already: end one of them, or ask for snapshots"
+            text = f"{len(self._topics)} others watch this scheduler already: end one of them, or ask for snapshots"
             return Error(OVERLOADED, seq, False, text, "MON-19")
         return None
+
+    def _has_place_for(self, peer_id: PeerId) -> bool:
+        return WATCHERS.has_room(Counter(map(self._user_of, self._topics)), self._user_of(peer_id))
 
     def lost(self, peer_id: PeerId) -> None:
         self._topics.pop(peer_id, None)

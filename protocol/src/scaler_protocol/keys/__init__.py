@@ -6,12 +6,13 @@ from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
 from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
 from scaler_protocol.keys.options import KeyOptions
 from scaler_protocol.keys.running import RuntimeFile
-from scaler_protocol.keys.tickets import ALL_ROLES, TICKET_BYTES_MAX, Identity, Refusal, TicketError
+from scaler_protocol.keys.tickets import ALL_ROLES, TICKET_BYTES_MAX, Identity, Refusal, TicketError, user_of
 from scaler_protocol.keys.watch import KeyWatch
 
 __all__ = [
     "Identity",
     "Refusal",
+    "user_of",
     "Keyring",
     "Pass",
     "KeyOptions",

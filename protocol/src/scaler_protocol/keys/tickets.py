@@ -51,6 +51,11 @@ class Identity:
         return 0.0 < self.expires <= now
 
 
+def user_of(identity: Identity | None) -> str:
+    """The user's name as monitors are shown it; empty without keys. (MON-25)"""
+    return "" if identity is None else identity.user
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a ticket does not admit its holder; the text goes into the Reject."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from scaler_protocol.session.channel import Channel, Encode, Tally
 from scaler_protocol.session.limiter import Limiter
@@ -18,11 +20,32 @@ _LEFT_BEHIND_BYTES = 64 * 1024
 _RELIEF = 8
 
 
+class Quota(NamedTuple):
+    """Of what all users of a server share, such as its sessions. A user that takes all it can get leaves room for the
+    others: the first ones of each user are never refused, and further ones are bounded for all users together. Without
+    keys no user is known, and only the bound for all holds. (LIM-30, LIM-31)"""
+
+    first: int
+    """Of each user."""
+    further: int
+    """Of all users together, besides the first ones of each."""
+
+    def has_room(self, counts: Mapping[str, int], user: str, more: int = 1) -> bool:
+        """Whether this user may have so many more. `counts`: what each user has; the user is empty without keys."""
+        own = self._further(user, counts.get(user, 0) + more)
+        others = (self._further(one, count) for one, count in counts.items() if one != user)
+        return own == 0 or own + sum(others) <= self.further
+
+    def _further(self, user: str, count: int) -> int:
+        return max(0, count - self.first) if user else count
+
+
 class Bounds:
-    def __init__(self, backlog_bytes: int, total_backlog_bytes: int, most_sessions: int) -> None:
+    def __init__(self, backlog_bytes: int, total_backlog_bytes: int, sessions: Quota) -> None:
         self._backlog_bytes = backlog_bytes
         self._total_bytes = total_backlog_bytes
-        self._most_sessions = most_sessions
+        self._sessions = sessions
+        self.sessions_of: Counter[str] = Counter()  #: by user; all and only those that have some
         self.tally = Tally()
         # Strangers beyond this are met with silence. A peer that sends little but nonsense loses its session instead;
         # it has a limiter of its own, or a crowd of strangers could use up its answers.
@@ -36,9 +59,17 @@ class Bounds:
     def channel(self, encode: Encode) -> Channel:
         return Channel(encode, self.tally)
 
-    def is_full(self, sessions: int) -> bool:
-        """There is no room for one session more. (LIM-7)"""
-        return sessions >= self._most_sessions
+    def has_room(self, user: str) -> bool:
+        """For one session more of this user. (LIM-7, LIM-30)"""
+        return self._sessions.has_room(self.sessions_of, user)
+
+    def opened(self, user: str) -> None:
+        self.sessions_of[user] += 1
+
+    def ended(self, user: str) -> None:
+        self.sessions_of[user] -= 1
+        if not self.sessions_of[user]:
+            del self.sessions_of[user]
 
     def is_exceeded(self, backlog_bytes: int) -> bool:
         """By what is kept for one peer, of which this is the amount, or by what is kept for all. (SES-14, LIM-6)"""

@@ -135,18 +135,21 @@ def refuse(terms: ServerTerms, hello: Hello, routing_id: bytes) -> Reject | None
     return terms.turned_away(hello)
 
 
-def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: bool, full_with: int = 0) -> Reject | None:
-    """Why a Hello that is well in itself gets no session. `full_with`: so many sessions are as many as may be."""
+def refuse_for_now(terms: ServerTerms, *, is_shut_down: bool, is_of_another: bool) -> Reject | None:
+    """Why a Hello that is well in itself gets no session."""
     if is_shut_down:
         text = f"this {terms.role_name} is shutting down: dial again when its successor is up"
         return reject(terms, codes.SHUTTING_DOWN, text)
     if is_of_another:
         text = "this socket carries the session of another peer id: use a socket of its own"
         return reject(terms, codes.BAD_IDENTITY, text)
-    if full_with:
-        text = f"this {terms.role_name} has {full_with} sessions, as many as it may: end some, or dial again later"
-        return reject(terms, codes.OVERLOADED, text)
     return None
+
+
+def full(terms: ServerTerms, sessions: int) -> Reject:
+    """There is no room for one session more of this user."""
+    text = f"this {terms.role_name} has {sessions} sessions, as many as it may: end some, or dial again later"
+    return reject(terms, codes.OVERLOADED, text)
 
 
 def welcome(terms: ServerTerms, hello: Hello, identity: Identity | None, session_id: int) -> Welcome:

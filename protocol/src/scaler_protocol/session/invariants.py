@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from scaler_protocol.keys import user_of
 from scaler_protocol.session.dialer import SessionDialer
 from scaler_protocol.session.dialer_states import HAS_SESSION, State
 from scaler_protocol.session.server import SessionServer
@@ -23,6 +26,7 @@ def check_server(server: SessionServer) -> None:
             assert session in server._unsettled, "every Ping is answered at the next settle"
         session.channel.check()
     session_ids = [session.session_id for session in by_peer.values()]
+    assert server._bounds.sessions_of == Counter(user_of(session.identity) for session in by_peer.values())
     assert len(set(session_ids)) == len(session_ids), "a session id names one session"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.keys import user_of
 from scaler_protocol.messages import Error, Reject
 from scaler_protocol.session.bounds import Bounds
 from scaler_protocol.session.channel import Encode, Frames
@@ -53,6 +54,11 @@ class Outlet:
     def unacknowledged(self, peer_id: PeerId) -> tuple[int, int]:
         """Bytes and messages that this peer may lack."""
         return (0, 0) if (session := self._by_peer.get(peer_id)) is None else session.channel.unacknowledged
+
+    def user_of(self, peer_id: PeerId) -> str:
+        """Empty without keys, and without a session."""
+        session = self._by_peer.get(peer_id)
+        return "" if session is None else user_of(session.identity)
 
     def progress(self, peer_id: PeerId) -> tuple[int, int]:
         """Numbers of the last message that this peer was sent, and of the last that it has acknowledged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId, RoutingId
+from scaler_protocol.keys import user_of
 from scaler_protocol.messages import Bye, Error, Hello
 from scaler_protocol.session.admission import Proof
 from scaler_protocol.session.bounds import Bounds
@@ -93,6 +94,7 @@ class Parting(Outlet):
         session.is_over = True
         session.channel.close()
         del self._by_peer[session.peer_id]
+        self._bounds.ended(user_of(session.identity))
         self._parked.pop(session.peer_id, None)
         if session.carrier is not None:
             self._dismiss(session.carrier)

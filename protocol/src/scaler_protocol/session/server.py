@@ -25,7 +25,7 @@ from scaler_protocol import codec, codes
 from scaler_protocol.codec import Envelope
 from scaler_protocol.codec.envelope import Encoded, counted
 from scaler_protocol.ids import PeerId, RoutingId
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import (
     Acknowledge,
     Bye,
@@ -41,7 +41,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
-from scaler_protocol.session.bounds import Bounds
+from scaler_protocol.session.bounds import Bounds, Quota
 from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
 from scaler_protocol.session.events import Opened, Received, SessionEvent, complained, text_of
 from scaler_protocol.session.gate import Gate
@@ -68,7 +68,7 @@ class SessionServer(Parting):
         reconnect_grace_seconds: float = 2.0,
         backlog_bytes: int = 128 * 1024 * 1024,
         total_backlog_bytes: int = 1024 * 1024 * 1024,
-        most_sessions: int = 65_536,
+        sessions: Quota = Quota(first=64, further=65_536),  # noqa: B008 (frozen)
         version_min: int = codes.PROTOCOL_VERSION_MIN,
         version_max: int = codes.PROTOCOL_VERSION_MAX,
         encode: Encode = codec.encode,
@@ -99,7 +99,7 @@ class SessionServer(Parting):
         #: messages by type since the start; what is sent again counts once
         self.sent: Counts = defaultdict(int)
         self.received: Counts = defaultdict(int)
-        bounds = Bounds(backlog_bytes, total_backlog_bytes, most_sessions)
+        bounds = Bounds(backlog_bytes, total_backlog_bytes, sessions)
         super().__init__(counted(encode, self.sent), bounds, reconnect_grace_seconds, vanished or VanishedHosts())
         # Another life of the server counts from elsewhere, so it cannot mistake a Resume of its predecessor's.
         self._last_session_id = int.from_bytes(server_id[:7], "little") << 8
@@ -339,10 +339,12 @@ class SessionServer(Parting):
 
     def _receive_hello(self, routing_id: RoutingId, hello: Hello, proof: Proof, now: float) -> None:
         current = self._by_peer.get(hello.peer_id)
-        refusal = self._refusal(routing_id, hello, current)
-        found = refusal or self.admission.admit(hello, proof, current, self.terms)
+        found = self._refusal(routing_id, hello, current) or self.admission.admit(hello, proof, current, self.terms)
         if isinstance(found, Reject):
             self._send_reject(routing_id, found, now)
+        elif current is None and not self._bounds.has_room(user_of(found)):
+            self.full_count += 1
+            self._send_reject(routing_id, handshake.full(self.terms, len(self._by_peer)), now)
         elif current is None:
             self._open(routing_id, hello, found, now)
         elif current.routing_id == routing_id and current.hello == hello:
@@ -356,10 +358,8 @@ class SessionServer(Parting):
     def _refusal(self, routing_id: RoutingId, hello: Hello, current: ServerSession | None) -> Reject | None:
         carried = self._by_routing.get(routing_id)
         is_of_another = carried is not None and carried.peer_id != hello.peer_id
-        full_with = len(self._by_peer) if current is None and self._bounds.is_full(len(self._by_peer)) else 0
-        self.full_count += full_with > 0
         return handshake.refuse(self.terms, hello, routing_id) or handshake.refuse_for_now(
-            self.terms, is_shut_down=self._is_shut_down, is_of_another=is_of_another, full_with=full_with
+            self.terms, is_shut_down=self._is_shut_down, is_of_another=is_of_another
         )
 
     def _meet_again(
@@ -393,6 +393,7 @@ class SessionServer(Parting):
             allowed = frozenset()
         session = ServerSession(hello, welcome, self._bounds.channel(self._encode), allowed, identity, routing_id, now)
         self._by_peer[hello.peer_id] = session
+        self._bounds.opened(user_of(identity))
         self._by_routing[routing_id] = session
         self._deadlines.watch(session)
         self._vanished.watch(session)

@@ -138,6 +138,10 @@ class RouterEndpoint:
         """Bytes and messages that were sent to this peer and are not acknowledged."""
         return self._server.unacknowledged(peer_id)
 
+    def user_of(self, peer_id: PeerId) -> str:
+        """Of the ticket with which this peer has come; empty without keys, and without a session."""
+        return self._server.user_of(peer_id)
+
     def progress(self, peer_id: PeerId) -> tuple[int, int]:
         """Numbers of the last message that this peer was sent, and of the last that it has acknowledged."""
         return self._server.progress(peer_id)

@@ -22,7 +22,7 @@ from scaler_protocol.codes import (
     SESSION_REPLACED,
 )
 from scaler_protocol.ids import PeerId
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import (
     NO_PEER,
     Cancel,
@@ -339,7 +339,7 @@ class SchedulerCore:
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)
             worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome, now)
-            worker.user = pools.user_of(event.identity)
+            worker.user = user_of(event.identity)
             worker.is_of_operator = event.identity is None or event.identity.is_operator
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features

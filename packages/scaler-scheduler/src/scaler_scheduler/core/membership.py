@@ -9,13 +9,13 @@ from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in
+from scaler_protocol.keys import user_of
 from scaler_protocol.messages import Hello, Returned, TaskError, Welcome
 from scaler_protocol.session import Opened
 from scaler_scheduler.core import adopted, endings, forgetting, recovering
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.results import Row, canceled_row
 from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move

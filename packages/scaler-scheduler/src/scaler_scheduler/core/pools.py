@@ -14,11 +14,6 @@ from scaler_protocol.messages import Capability, Hello
 PREFIX = "user:"
 
 
-def user_of(identity: Identity | None) -> str:
-    """The user's name as monitors are shown it; empty without a ticket. (MON-25)"""
-    return "" if identity is None else identity.user
-
-
 def of_user(hello: Hello, identity: Identity | None) -> Hello:
     """What a worker or manager offers, with the user of its ticket. Others' names are taken out."""
     if identity is None:

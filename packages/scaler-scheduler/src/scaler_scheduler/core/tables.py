@@ -19,7 +19,7 @@ from itertools import count, repeat
 from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import join_ids, join_u16, most_results
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId, family_in
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
 from scaler_protocol.records import dataclass
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
@@ -36,7 +36,6 @@ from scaler_scheduler.core.function_counts import FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames
-from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.results import Row, pack

@@ -11,6 +11,7 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget, Recall
+from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.cluster_events import (
     MANAGER_JOINED,
@@ -28,9 +29,9 @@ from scaler_scheduler.core.workers import Worker
 
 LOOK_SECONDS = 1.0
 
-MANAGERS_MAX = 256
-ALL_UNITS_MAX = 16_384
-"""Of all managers: each look goes through all of them."""
+MANAGERS = Quota(first=4, further=256)
+UNITS = Quota(first=256, further=16_384)
+"""Each look goes through all of them."""
 
 
 NAMED_UNITS = 4_096
@@ -63,8 +64,8 @@ class Scaler:
             why = f"a worker manager with the id of {offer.name or 'this one'} is connected: give each its own (MGR-2)"
         if why:
             self._tables.act(Disconnect(peer_id, BAD_IDENTITY, why))
-        elif len(self.managers) >= MANAGERS_MAX:
-            text = f"{MANAGERS_MAX} worker managers are connected, as many as may be: stop one of them (LIM-11)"
+        elif not MANAGERS.has_room(Counter(one.user for one in self.managers.values()), made.user):
+            text = f"{len(self.managers)} worker managers are connected, as many as may be: stop one of them (LIM-11)"
             self._tables.events.note_limit("managers", text)
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
         else:
@@ -86,9 +87,11 @@ class Scaler:
         manager = self.managers.get(peer_id)
         if manager is None:
             return  # it was refused a moment ago
-        others = sum(other.unit_count for other in self.managers.values() if other is not manager)
-        if others + len(status.units) > ALL_UNITS_MAX:
-            text = f"managers list more than {ALL_UNITS_MAX} units together: let each have more workers (LIM-11)"
+        units = Counter[str]()
+        for other in self.managers.values():
+            units[other.user] += other.unit_count if other is not manager else 0
+        if not UNITS.has_room(units, manager.user, len(status.units)):
+            text = f"managers list more than {UNITS.further} units together: let each have more workers (LIM-11)"
             self._tables.events.note_limit("units", text)
             self._tables.act(Disconnect(peer_id, OVERLOADED, text))
             return

@@ -7,9 +7,8 @@ from collections.abc import Callable, Container, Iterable
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.ids import PeerId
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import ManagerOffer, ManagerStatus, ManagerTarget
-from scaler_scheduler.core.pools import user_of
 from scaler_scheduler.core.ready import offered
 from scaler_scheduler.core.scaling.policies import Source
 from scaler_scheduler.core.workers import Worker
