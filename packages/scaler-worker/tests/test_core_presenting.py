@@ -13,14 +13,22 @@ from scaler_protocol.holding import kept_ends
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import NO_PEER, Cancel, Credit, Delivered, Dispatch, Holding, Results, Returned, Shutdown
 from scaler_protocol.session import Lost
-from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Send
-from scaler_worker.core.events import Acknowledged, DrainRequested
+from scaler_worker.core.actions import Action, AwaitAcknowledgement, Finish, KillProcessor, Reclaim, Send
+from scaler_worker.core.events import Acknowledged, DrainRequested, GaveBack
 
 
 def started(**settings: object) -> Story:
     """In a session with the feature."""
     story = Story(**settings).start()
     story.step(Lost(SCHEDULER, 202, "", False), opened(SCHEDULER, NO_PEER))
+    return story
+
+
+def with_short_tasks() -> Story:
+    """A processor is handed several at a time. How it has learned that is with the scheduler."""
+    story = started()
+    story.learn(seconds=0.001)
+    story.receive(Delivered(1))
     return story
 
 
@@ -51,6 +59,25 @@ def test_what_runs_goes_on() -> None:
     assert presented(story.step(opened(), after=59.0)) == {1: HELD_RUNNING}
     (results,) = sent(story.end(1, 1), Results)
     assert isinstance(results, Results) and names(results.ids) == [1]
+
+
+def test_what_a_processor_was_handed_and_has_not_begun_is_taken_back() -> None:
+    story = with_short_tasks()
+    story.dispatch(1, 2, 3)
+    assert Reclaim(1, 1) in story.step(LOST)
+    story.step(GaveBack(1, 1, story.number()))
+    assert (story.held(1), story.queued()) == ([1], [2, 3])
+    actions = story.step(opened(), after=1.0)
+    assert presented(actions) == {1: HELD_RUNNING, 2: HELD_QUEUED, 3: HELD_QUEUED}
+    assert not handed(story.end(1, 1)), "the scheduler has not read it (WRK-38)"
+    assert handed(story.receive(Delivered())) == {1: [2, 3]}
+
+
+def test_what_a_processor_has_not_given_back_is_presented_as_begun() -> None:
+    story = with_short_tasks()
+    story.dispatch(1, 2)
+    story.step(LOST)
+    assert presented(story.step(opened(), after=1.0)) == {1: HELD_RUNNING, 2: HELD_RUNNING}
 
 
 def test_what_no_scheduler_takes_is_dropped() -> None:

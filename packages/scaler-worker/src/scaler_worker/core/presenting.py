@@ -19,6 +19,9 @@ def lost(tables: Tables, event: Lost, now: float) -> None:
         return
     for processor in tables.processors.values():
         _end_canceled(tables, processor, now)
+        tables.reclaim(
+            processor
+        )  # what it has not begun must not begin before the next scheduler has read of it (WRK-38)
     for task in tables.tasks.values():
         if task.stop is not None:
             task.stop.reply_count = 0
@@ -79,7 +82,8 @@ def opened(tables: Tables, event: Opened, now: float) -> list[Holding]:
     """The first messages of the session, if this scheduler has to be presented something."""
     tables.is_connected = True
     tables.results.limits = event.welcome.limits
-    begun = {processor.slice[0].id for processor in tables.processors.values() if processor.slice}
+    # A processor that has not given back what is behind its first task may have begun it.
+    begun = {task.id for processor in tables.processors.values() for task in processor.slice}
     messages = tables.presenting.opened(event, tables.tasks, begun, tables.results)
     if not messages and tables.presenting.until is not None:
         drop_all(tables, now)
