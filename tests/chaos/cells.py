@@ -31,7 +31,9 @@ PAIRS = tuple(
         ("storage", "client"),
     )
 )
-_SERVERS = frozenset({"scheduler", "storage"})
+#: How futures end that need one of the servers.
+_ERRORS = {"scheduler": "DisconnectedError", "storage": "ObjectStorageException"}
+_SERVERS = _ERRORS.keys()
 #: Their ends leave workers and stored values where they are.
 _WITHOUT_WORK = frozenset({"scheduler", "client"})
 #: What starts these again does so by itself.
@@ -71,19 +73,22 @@ class Cell(NamedTuple):
         return self.fault == LONG_STOP or (self.role == "storage" and self.is_gone)
 
     @property
-    def may_fail(self) -> bool:
-        """Documented errors are an end, too: what needs a server that is gone, or was away for longer than clients
-        wait, or values that only the storage had."""
-        is_late = self.fault == LONG_STOP and not {*_SERVERS, "client"}.isdisjoint(self.roles)
-        return self.is_gone or is_late or ("storage" in self.roles and self.fault not in STOP_SECONDS)
+    def excused(self) -> frozenset[str]:
+        """The errors with which futures may end; every other future has its value. What needs a server that is gone, or
+        was away for longer than clients wait, ends with the documented error of that server. A server that comes back
+        in time costs no future, nor does the end of anything else: what a storage has lost is stored or made again."""
+        if not self.is_gone and self.fault != LONG_STOP:
+            return frozenset()
+        return frozenset(_ERRORS[role] for role in _SERVERS & set(self.roles))
 
     @property
     def most_reruns(self) -> float:
         """How many tasks may begin again, all together. A stop of 5 s, and the end of a scheduler or client, take no
         running task away; nodes of a graph whose ends a scheduler had not passed on run again (SCH-51, SCH-71). Two
         processors, with the parents that are blocked in them, are all the work that a worker's end can take. Values
-        that only a storage had are made again."""
-        if self.fault == STOP or _WITHOUT_WORK.issuperset(self.roles):
+        that only a storage had are made again, and so is all that a client has not got by the end of its lease."""
+        is_given_up = self.fault == LONG_STOP and "client" in self.roles
+        if self.fault == STOP or (_WITHOUT_WORK.issuperset(self.roles) and not is_given_up):
             return 2 if self.kind == "graph" and "scheduler" in self.roles else 0
         is_made_again = "storage" in self.roles and self.kind in ("large", "graph")
         return math.inf if self.fault == LONG_STOP or is_made_again else 8
