@@ -209,6 +209,7 @@ class ClientNode(Node):
             if call not in wanted:
                 del self.calls[call.task_id]
         self._memory.note_graph(calls)
+        self.world.note_graph(calls, wanted)
         nodes = [GraphNode(self._node(call), tuple(_ids_of(call.depends_on)), call in wanted) for call in calls]
         self._add(graph_of(graph_id, nodes, batch_tasks=rng.randint(3, 20)))
 

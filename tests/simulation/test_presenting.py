@@ -8,10 +8,11 @@ from scaler_protocol.holding.kept_ends import KeptEnds
 from scaler_protocol.holding.presenting import Presenting
 from scaler_scheduler.core import presenting as adopting
 from scaler_scheduler.core.confirming import Confirmer
+from scaler_scheduler.core.keeping import Keeper
 from scaler_scheduler.core.recovering import Recovery
 from scaler_worker.core import presenting
 from scaler_worker.core.tables import Tables
-from tests.simulation.deaths import DrainingWorld, HarshWorld, TwiceDeadWorld
+from tests.simulation.deaths import DrainingWorld, HarshWorld, OftenDeadWorld, TwiceDeadWorld
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.presenting import PresentingWorld
 
@@ -28,6 +29,10 @@ def test_seeds(number: int, world: type[PresentingWorld]) -> None:
     assert sum(one.death_count for one in worlds) > 2 * BLOCK
 
 
+def test_most_schedulers_die_before_all_peers_have_found_them() -> None:
+    assert all(world.death_count > 10 for world in played(OftenDeadWorld, range(7, 10)))
+
+
 def _presented_tasks_are_not_adopted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(adopting, "match", lambda *arguments: None)
 
@@ -42,6 +47,10 @@ def _ended_tasks_are_not_presented(patch: pytest.MonkeyPatch) -> None:
 
 def _results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptEnds, "add", lambda self, message, rows: None)
+
+
+def _results_of_nodes_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "_tell", lambda self, ids: None)
 
 
 def _there_is_one_worker(patch: pytest.MonkeyPatch) -> None:
@@ -84,6 +93,7 @@ def test_a_broken_core_is_caught_when_more_happens(
     _clients_are_not_held,
     _ended_tasks_are_not_presented,
     _results_are_not_kept,
+    _results_of_nodes_are_not_told,
     _there_is_one_worker,
     _workers_drop_everything,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from random import Random
@@ -15,7 +15,7 @@ from scaler_protocol.session import Lost
 from scaler_scheduler.core import Policy
 from scaler_scheduler.core import invariants as scheduler_invariants
 from tests.simulation import program
-from tests.simulation.clients import ClientNode
+from tests.simulation.clients import Call, ClientNode
 from tests.simulation.network import Clock, Network
 from tests.simulation.nodes import TIMERS
 from tests.simulation.servers import SchedulerNode, StorageNode
@@ -69,9 +69,8 @@ class World:
         self.is_quick = self.rng.random() < 0.3
         #: how often each call has begun to run
         self.runs: Counter[bytes] = Counter()
-        #: calls that have succeeded, and those that have begun again before they had
+        #: calls that have succeeded
         self.succeeded: set[bytes] = set()
-        self.overlapping: dict[bytes, None] = {}
         #: of each group of tasks that wait for one another, what wakes those that wait already
         self._meetings: dict[bytes, dict[bytes, Callable[[], None]]] = {}
         #: results of ended nodes that clients have given to a new scheduler (SCH-53)
@@ -114,8 +113,6 @@ class World:
         return f"t{self._names}"
 
     def note_begin(self, call: bytes) -> None:
-        if self.runs[call] and call not in self.succeeded:
-            self.overlapping[call] = None
         self.runs[call] += 1
 
     def law(self, holds: bool, text: str) -> None:
@@ -132,6 +129,9 @@ class World:
         if len(waiting) >= program.argument_of(call):
             for met in waiting.values():
                 met()
+
+    def note_graph(self, calls: Sequence[Call], wanted: Container[Call]) -> None:
+        """A client submits a graph of these, and wants the values of some."""
 
     def check_owners(self) -> None:
         """After each turn of the storage."""
