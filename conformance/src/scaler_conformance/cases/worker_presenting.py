@@ -3,82 +3,26 @@ leave it; what is claimed is held to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_conformance.case import cases_for
 from scaler_conformance.cases.worker_running import call, is_success
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.roles import ids_of
-from scaler_conformance.play.scheduler import WorkerGuest
+from scaler_conformance.play.scheduler import ENDED, PRESENT_HELD, QUEUED, WorkerGuest
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import Message, Result, Task
+from scaler_conformance.wire import Result, Task
 
 case = cases_for("worker", layer="timing")
 
-FEATURE = "present-held"
-QUEUED, RUNNING, ENDED = range(3)
-BACK_SECONDS = 15.0
 NAP = b"1500"
 LONGER_THAN_A_NAP_SECONDS = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One row of Holding."""
-
-    task_id: bytes
-    attempt: int
-    state: int
-    client: bytes
 
 
 def presenting(scene: Scene) -> WorkerGuest:
     """A session in which the feature is in force: the first of this scheduler that knows it."""
     worker = scene.worker_under_test()
-    scene.needs_feature(FEATURE, worker.hello)
-    scene.scheduler.features |= {FEATURE}
+    scene.needs_feature(PRESENT_HELD, worker.hello)
+    scene.scheduler.features |= {PRESENT_HELD}
     scene.scheduler.generation = 7
-    return next_session(scene, worker)
-
-
-def next_session(scene: Scene, worker: WorkerGuest, *, is_successor: bool = False) -> WorkerGuest:
-    """The session is lost: the same scheduler has given the worker up, or another has followed."""
-    host = scene.scheduler
-    known = len(host.guests)
-    if is_successor:
-        host.server_id = new_id()
-        host.generation += 1
-    worker.lose()
-    is_back = scene.pump.until(lambda: len(host.guests) > known, BACK_SECONDS)
-    scene.check(is_back, "it did not begin another session", "SES-11")
-    again = scene.worker_under_test()
-    again.fence()
-    return again
-
-
-def holdings(scene: Scene, worker: WorkerGuest) -> list[Message]:
-    """All of them come first in the session, and the last says so."""
-    spoken = [message for message in worker.history if message.kind not in ("ping", "pong", "acknowledge")]
-    count = next((place for place, message in enumerate(spoken) if message.kind != "holding"), len(spoken))
-    scene.check(count > 0, "the session does not begin with a Holding", "WRK-35")
-    late = [message for message in spoken[count:] if message.kind == "holding"]
-    scene.equal(len(late), 0, "the count of Holding after other messages", "WRK-35")
-    lasts = [bool(message["isLast"]) for message in spoken[:count]]
-    scene.equal(lasts, [False] * (count - 1) + [True], "isLast of each Holding", "WRK-35")
-    return spoken[:count]
-
-
-def presented(scene: Scene, worker: WorkerGuest) -> dict[bytes, Held]:
-    rows: dict[bytes, Held] = {}
-    for message in holdings(scene, worker):
-        ids, clients = ids_of(message["ids"]), ids_of(message["clients"])
-        attempts = message["attempts"] or b"\1\0" * len(ids)
-        states = message["states"] or bytes(len(ids))
-        for place, task_id in enumerate(ids):
-            scene.check(task_id not in rows, "a task is named twice", "WRK-36")
-            attempt = int.from_bytes(attempts[2 * place : 2 * place + 2], "little")
-            rows[task_id] = Held(task_id, attempt, states[place], clients[place])
-    return rows
+    return scene.scheduler.next_session(worker)
 
 
 def naps(scene: Scene, worker: WorkerGuest, client: bytes) -> list[Task]:
@@ -105,10 +49,10 @@ def what_it_holds_is_presented_to_the_next_scheduler(scene: Scene) -> None:
     worker.send("delivered", resultsCount=0, workerCount=5)
     worker.fence()
     before, generation = scene.scheduler.server_id, scene.scheduler.generation
-    again = next_session(scene, worker, is_successor=True)
+    again = scene.scheduler.next_session(worker, is_successor=True)
     scene.equal(again.hello["lastServerId"], before, "lastServerId of the Hello", "HSK-36")
     scene.equal(again.hello["generation"], generation, "generation of the Hello", "HSK-36")
-    rows = presented(scene, again)
+    rows = again.presented()
     scene.equal(set(rows), {task.id for task in (ended, *tasks)}, "the tasks of its Holding", "WRK-36")
     for task in (ended, *tasks):
         row = rows[task.id]
@@ -116,7 +60,7 @@ def what_it_holds_is_presented_to_the_next_scheduler(scene: Scene) -> None:
     scene.equal(rows[ended.id].state, ENDED, "the state of the task that has ended", "WRK-36")
     running = [task for task in tasks if rows[task.id].state != QUEUED]
     scene.check(bool(running), "none of its tasks runs", "WRK-36")
-    last = holdings(scene, again)[-1]
+    last = again.holdings()[-1]
     scene.equal(last["workerCount"], 5, "workerCount of the last Holding", "HSK-37")
     key = scene.pump.key
     if key is not None:
@@ -142,8 +86,8 @@ def what_was_delivered_is_not_presented(scene: Scene) -> None:
     worker.wait_for_results(task)
     worker.send("delivered", resultsCount=1)
     worker.fence()
-    again = next_session(scene, worker, is_successor=True)
-    scene.equal(list(presented(scene, again)), [], "the tasks of its Holding", "WRK-40")
+    again = scene.scheduler.next_session(worker, is_successor=True)
+    scene.equal(list(again.presented()), [], "the tasks of its Holding", "WRK-40")
 
 
 @case("WRK-39", "WRK-35", fresh=True, seconds=60.0)
@@ -153,8 +97,8 @@ def the_same_scheduler_is_presented_nothing(scene: Scene) -> None:
     for is_known in (True, False):
         tasks = naps(scene, worker, client)
         if not is_known:
-            scene.scheduler.features -= {FEATURE}
-        worker = next_session(scene, worker, is_successor=not is_known)
+            scene.scheduler.features -= {PRESENT_HELD}
+        worker = scene.scheduler.next_session(worker, is_successor=not is_known)
         found: list[Result] = []
         results_within(scene, worker, found, LONGER_THAN_A_NAP_SECONDS)
         held = [message for message in worker.history if message.kind == "holding"]

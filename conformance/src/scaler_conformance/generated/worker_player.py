@@ -2,6 +2,9 @@
 
 Each task has one end: a result, or its way back after a Recall. When and in which order is the worker's affair, so the
 model follows what it sees and holds it to what must have been: the value of that call, the answer to that Cancel.
+
+Schedulers die as well: then the next one is presented what the worker holds, and the results that no Delivered has
+counted, which come again.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 
 from scaler_conformance.play.ids import content_id, named_function, new_id
 from scaler_conformance.play.roles import ids_of, outcomes_of
-from scaler_conformance.play.scheduler import WorkerGuest
+from scaler_conformance.play.scheduler import ENDED, PRESENT_HELD, QUEUED, Presented, WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, read_results
@@ -19,10 +22,26 @@ from scaler_conformance.wire.codes import STATUSES
 
 from .dialer_player import DialerPlayer
 
-WEIGHTS = {"dispatch": 14, "cancel": 5, "recall": 4, "strange": 2, "twice": 2, "refused": 2, "resume": 3, "fence": 3}
+WEIGHTS = {
+    "dispatch": 14,
+    "cancel": 5,
+    "recall": 4,
+    "strange": 2,
+    "twice": 2,
+    "refused": 2,
+    "resume": 3,
+    "fence": 3,
+    "deliver": 4,
+    "succeed": 2,
+    "lose": 1,
+    "stale": 1,
+}
 MOST_AT_ONCE = 6
 #: All that was dispatched has ended by then.
 END_SECONDS = 10.0
+FIRST_GENERATION = 7
+RETURNED, DROPPED = -1, -2
+"""Of tasks that have ended here without a result."""
 
 
 @dataclass(eq=False)
@@ -33,12 +52,19 @@ class Held:
     #: was it asked for, and so may it end in this way
     is_canceled: bool = False
     is_recalled: bool = False
+    #: it was dispatched by a scheduler that another one has followed
+    is_stale: bool = False
 
 
 class WorkerPlayer(DialerPlayer):
     def __init__(self, scene: Scene, edges: Counter[str]) -> None:
         super().__init__(scene, edges)
         self.worker: WorkerGuest = scene.worker_under_test()
+        self.presents = PRESENT_HELD in self.worker.hello["features"]
+        if self.presents and PRESENT_HELD not in scene.scheduler.features:
+            scene.scheduler.features |= {PRESENT_HELD}
+            scene.scheduler.generation = FIRST_GENERATION
+            self.worker = scene.scheduler.next_session(self.worker)
         self.worker.inbox.clear()
         self.client = new_id()
         self.held: dict[bytes, Held] = {}
@@ -46,15 +72,33 @@ class WorkerPlayer(DialerPlayer):
         #: ids whose Cancel is not answered, and Recalls without an answer
         self.cancels: Counter[bytes] = Counter()
         self.recalls = 0
+        #: the tasks of each Results message of this session; those of the first so many were told to be delivered
+        self.reported: list[list[Held]] = []
+        self.delivered_count = 0
+        #: as the last Delivered told it
+        self.worker_count = 0
+        #: presented as queued, and not to begin before a Delivered
+        self.unread: set[bytes] = set()
+        self._deliver_all()
 
     def end(self) -> None:
+        self._deliver_all()
+
         def is_over() -> bool:
             self._look()
-            return not self.held and not self.cancels and not self.recalls
+            return not self.held
 
         if not self.scene.pump.until(is_over, END_SECONDS):
-            if self.held:
-                raise Breach(f"{len(self.held)} tasks have no end after {END_SECONDS:g} s", "WRK-2")
+            raise Breach(f"{len(self.held)} tasks have no end after {END_SECONDS:g} s", "WRK-2")
+        self._await_answers()
+        self._deliver_all()
+
+    def _await_answers(self) -> None:
+        def is_over() -> bool:
+            self._look()
+            return not self.cancels and not self.recalls
+
+        if not self.scene.pump.until(is_over, END_SECONDS):
             clause, what = ("CAN-1", "a Cancel") if self.cancels else ("WRK-9", "a Recall")
             raise Breach(f"{what} has no answer after {END_SECONDS:g} s", clause)
         self.worker.fence()
@@ -63,6 +107,8 @@ class WorkerPlayer(DialerPlayer):
     # ------------------------------------------------------------ steps
 
     def _dispatch(self, count: int, function: int, size: int, attempt: int) -> None:
+        if self.unread:
+            return  # what is presented goes first
         room = max(0, min(self.worker.credit, MOST_AT_ONCE) - len(self.held))
         tasks = [self._task(function + number, size, attempt) for number in range(min(room, 1 + count % 4))]
         if tasks:
@@ -129,6 +175,90 @@ class WorkerPlayer(DialerPlayer):
     def _fence(self, *_: int) -> None:
         self.worker.fence()
 
+    # ------------------------------------------------------------ schedulers that die
+
+    def _deliver(self, number: int, workers: int, *_: int) -> None:
+        """So many of its Results are with their clients, and so many workers there are."""
+        if not self.presents:
+            return
+        self.delivered_count += number % (len(self.reported) - self.delivered_count + 1)
+        self.worker_count = workers
+        self.worker.send("delivered", resultsCount=self.delivered_count, workerCount=workers)
+        self.unread.clear()
+
+    def _deliver_all(self) -> None:
+        if self.presents:
+            self.worker.fence()
+            self._look()
+            self.delivered_count = sum(message.kind == "results" for message in self.worker.history)
+            self.reported = [[]] * self.delivered_count
+            self._deliver(0, 0)
+        self.worker.fence()
+        self._look()
+
+    def _stale(self, function: int, size: int, *_: int) -> None:
+        """A task of a scheduler that another one has followed."""
+        if self.presents and not self.unread and len(self.held) < self.worker.credit:
+            task = self._task(function, size, 0)
+            self.held[task.id].is_stale = True
+            self.worker.dispatch([task], self.client, generation=FIRST_GENERATION - 1)
+
+    def _lose(self, *_: int) -> None:
+        """The scheduler has given the worker up: it drops what it holds."""
+        if self.presents:
+            self._await_answers()
+            self.worker = self.scene.scheduler.next_session(self.worker)
+            if any(message.kind == "holding" for message in self.worker.history):
+                raise Breach("the scheduler that has given the worker up is presented what it held", "WRK-35")
+            self.ended.update(dict.fromkeys(self.held, DROPPED))
+            self.held.clear()
+            self._begin_session()
+
+    def _succeed(self, *_: int) -> None:
+        """Another scheduler follows on this one."""
+        if not self.presents:
+            return
+        self._await_answers()
+        host, count = self.scene.scheduler, self.worker_count
+        before = host.server_id, host.generation
+        kept = {one.task.id: one for rows in self.reported[self.delivered_count :] for one in rows}
+        self.worker = host.next_session(self.worker, is_successor=True)
+        told = self.worker.hello["lastServerId"], self.worker.hello["generation"]
+        if told != before:
+            raise Breach("its Hello does not name the last scheduler and generation", "HSK-36")
+        self.held.update(kept)
+        rows = self.worker.presented()
+        for identifier in rows.keys() ^ self.held.keys():
+            what = "presents" if identifier in rows else "does not present"
+            clause = "WRK-40" if identifier in self.ended else "WRK-36"
+            raise Breach(f"it {what} {self.scene.transcript.known(identifier)}", clause)
+        for row in rows.values():
+            self._check_presented(row, is_kept=row.task_id in kept)
+        self._check_last_holding(count)
+        self._begin_session()
+        self.unread = {row.task_id for row in rows.values() if row.state == QUEUED}
+
+    def _check_presented(self, row: Presented, *, is_kept: bool) -> None:
+        name, task = self.scene.transcript.known(row.task_id), self.held[row.task_id].task
+        if (row.attempt, row.client) != (task.attempt, self.client):
+            raise Breach(f"{name} is presented as attempt {row.attempt}, or for another client", "WRK-36")
+        if is_kept and row.state != ENDED:
+            raise Breach(f"{name} has ended, and is presented with state {row.state}", "WRK-36")
+
+    def _check_last_holding(self, worker_count: int) -> None:
+        """Of what it tells besides tasks."""
+        key = self.scene.pump.key
+        for message in self.worker.holdings():
+            if key is not None and message["ids"] and message["grants"] != key.grant(self.client):
+                raise Breach("the grants of a Holding are not those of the clients that it names", "WRK-42")
+        if message["workerCount"] != worker_count:
+            text = f"workerCount of the last Holding is {message['workerCount']}, and {worker_count} was told"
+            raise Breach(text, "HSK-37")
+
+    def _begin_session(self) -> None:
+        self.reported, self.delivered_count, self.worker_count = [], 0, 0
+        self.unread.clear()
+
     # ------------------------------------------------------------ what comes
 
     def _look(self) -> None:
@@ -139,8 +269,9 @@ class WorkerPlayer(DialerPlayer):
                     rows = read_results(message)
                 except Unreadable as problem:
                     raise Breach(f"it sent Results that break their rules: {problem.text}", problem.clause) from None
-                for row in rows:
-                    self._end(row)
+                ended = [(self._end(row), row.status) for row in rows]
+                # What was canceled is presented to no scheduler (WRK-36).
+                self.reported.append([each for each, status in ended if status != CODES.STATUS_CANCELED])
             elif message.kind == "returned":
                 self._returned(message)
             elif message.kind == "cancelReply":
@@ -149,22 +280,28 @@ class WorkerPlayer(DialerPlayer):
             elif message.kind == "error":
                 raise Breach(f"nothing was wrong, and it sent {self.scene.transcript.describe(message)}", "ERR-1")
 
-    def _end(self, row: Result) -> None:
+    def _end(self, row: Result) -> Held:
         name = self.scene.transcript.known(row.id)
         held = self.held.pop(row.id, None)
         if held is None:
             what = "a second result" if row.id in self.ended else "a result of a task that it does not hold"
-            raise Breach(f"{what} came: {name}", "WRK-15" if self.ended.get(row.id) == -1 else "WRK-2")
+            clauses = {RETURNED: "WRK-15", DROPPED: "WRK-39"}
+            raise Breach(f"{what} came: {name}", clauses.get(self.ended.get(row.id, 0), "WRK-2"))
+        if held.is_stale:
+            raise Breach(f"{name} is of a scheduler that another one has followed, and has run", "WRK-33")
         self.ended[row.id] = row.status
         if row.attempt != held.task.attempt:
             raise Breach(f"{name} was attempt {held.task.attempt}, and its result is of {row.attempt}", "WRK-2")
         if row.status == CODES.STATUS_CANCELED and held.is_canceled:
-            return
+            return held
+        if row.id in self.unread:
+            raise Breach(f"{name} was presented as queued, and has begun before the first Delivered", "WRK-38")
         if row.status != held.status:
             wanted, told = STATUSES[held.status], STATUSES.get(row.status, str(row.status))
             raise Breach(f"{name} ended {told}, and its function ends {wanted}", "WRK-2")
         if row.status == CODES.STATUS_SUCCESS and (row.kind, row.value) != (CODES.KIND_INLINE, held.value):
             raise Breach(f"{name} has the value {row.value[:40]!r} and must have {held.value!r}", "BAT-6")
+        return held
 
     def _returned(self, message: Message) -> None:
         if message["isRecallAnswer"]:
@@ -173,9 +310,10 @@ class WorkerPlayer(DialerPlayer):
             raise Breach("more Recalls were answered than were sent", "WRK-9")
         for identifier in ids_of(message["ids"]):
             held = self.held.pop(identifier, None)
-            if held is None or not (held.is_recalled and message["isRecallAnswer"]):
+            is_due = held is not None and (held.is_recalled if message["isRecallAnswer"] else held.is_stale)
+            if not is_due:
                 raise Breach(f"{self.scene.transcript.known(identifier)} came back, and was not asked for", "WRK-9")
-            self.ended[identifier] = -1
+            self.ended[identifier] = RETURNED
 
     def _cancel_answered(self, identifier: bytes, outcome: int) -> None:
         name = self.scene.transcript.known(identifier)

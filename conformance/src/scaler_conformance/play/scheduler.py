@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scaler_conformance.verdicts import Breach
@@ -21,9 +22,25 @@ from scaler_conformance.wire import (
 
 from .conversation import ANSWER_SECONDS
 from .host import Guest, Host
+from .ids import new_id
 from .manager import ManagerGuest
 from .roles import RAW, ids_of, outcomes_of
 from .samples import may_send
+
+BACK_SECONDS = 15.0
+PRESENT_HELD = "present-held"
+QUEUED, RUNNING, ENDED = range(3)
+"""States of a task in Holding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """One row of Holding."""
+
+    task_id: bytes
+    attempt: int
+    state: int
+    client: bytes
 
 
 class SchedulerHost(Host):
@@ -55,6 +72,20 @@ class SchedulerHost(Host):
 
     def new_guest(self, name: str, hello: Message, routing_id: bytes) -> Guest:
         return KINDS.get(hello["role"], Guest)(self, name, hello, routing_id)
+
+    def next_session(self, worker: WorkerGuest, *, is_successor: bool = False) -> WorkerGuest:
+        """The session is lost: this scheduler has given the worker up, or another one has followed."""
+        known = len(self.guests)
+        if is_successor:
+            self.server_id = new_id()
+            self.generation += 1
+        worker.lose()
+        if not self.pump.until(lambda: len(self.guests) > known, BACK_SECONDS):
+            raise Breach(f"{worker.name} did not begin another session within {BACK_SECONDS:g} s", "SES-11")
+        again = self.guests[-1]
+        assert isinstance(again, WorkerGuest)
+        again.fence()
+        return again
 
     def on_message(self, guest: Guest, message: Message) -> None:
         if isinstance(guest, ManagerGuest) and message.kind == "managerStatus":
@@ -123,6 +154,32 @@ class WorkerGuest(Guest):
             text = f"the result of {name} is of attempt {row.attempt}, and attempt {wanted[row.id]} was dispatched"
             raise Breach(text, "WRK-2")
         found[row.id] = row
+
+    def holdings(self) -> list[Message]:
+        """All of them come first in the session, and the last says so."""
+        spoken = [message for message in self.history if message.kind not in ("ping", "pong", "acknowledge")]
+        count = next((place for place, message in enumerate(spoken) if message.kind != "holding"), len(spoken))
+        if not count:
+            raise Breach(f"the session of {self.name} does not begin with a Holding", "WRK-35")
+        if any(message.kind == "holding" for message in spoken[count:]):
+            raise Breach(f"{self.name} sent a Holding after other messages", "WRK-35")
+        lasts = [bool(message["isLast"]) for message in spoken[:count]]
+        if lasts != [False] * (count - 1) + [True]:
+            raise Breach(f"isLast of the Holdings of {self.name} is {lasts}: only the last one has it", "WRK-35")
+        return spoken[:count]
+
+    def presented(self) -> dict[bytes, Presented]:
+        rows: dict[bytes, Presented] = {}
+        for message in self.holdings():
+            ids, clients = ids_of(message["ids"]), ids_of(message["clients"])
+            attempts = message["attempts"] or b"\1\0" * len(ids)
+            states = message["states"] or bytes(len(ids))
+            for place, task_id in enumerate(ids):
+                if task_id in rows:
+                    raise Breach(f"{self.name} names {self.transcript.known(task_id)} twice in its Holding", "WRK-36")
+                attempt = int.from_bytes(attempts[2 * place : 2 * place + 2], "little")
+                rows[task_id] = Presented(task_id, attempt, states[place], clients[place])
+        return rows
 
     def cancel(self, *tasks: Task, grace: float = 1.0) -> int:
         return self.send("cancel", ids=b"".join(task.id for task in tasks), graceSeconds=grace)
