@@ -58,7 +58,8 @@ def test_ids_in_output_answers_and_events_open_their_tasks(page: Page, served: S
     events = [
         ClusterEvent(1, 9.0, "control", "6120636c:1", "canceled a task of ana"),
         ClusterEvent(2, 8.0, "control", "6120636c:70", "canceled a task of ana"),
-        ClusterEvent(3, 7.0, "worker_joined", "6120636c:1"),
+        ClusterEvent(3, 7.0, "worker_joined", "6120636c:1", "6120636c:2"),
+        ClusterEvent(4, 6.0, "worker_lost", "6120636c:1", "it held fit 6120636c:3, fit 6120636c:1, and 7 more", 9),
     ]
     served.tell(status([worker(0)]), samples([worker(0)]), printed("priced 17\n", 1), failures(events=events))
     open_view(page, "logs")
@@ -66,8 +67,13 @@ def test_ids_in_output_answers_and_events_open_their_tasks(page: Page, served: S
     seen(box, task(1).hex())
     page.keyboard.press("Escape")
     open_view(page, "events")
-    assert page.locator("#event-table td button").count() == 2, "a worker may be called like a task"
-    page.locator("#event-table").get_by_role("button", name="6120636c:1").click()
+    assert page.locator("#event-table td button").count() == 4, "a worker may be called like a task"
+    lost = page.locator("#event-table tbody tr").first
+    seen(lost, "it held fit 6120636c:3, fit 6120636c:1, and 7 more")
+    lost.get_by_role("button", name="6120636c:1").click()
+    seen(box, task(1).hex())
+    page.keyboard.press("Escape")
+    page.locator("#event-table").get_by_role("button", name="6120636c:1").last.click()
     seen(box, task(1).hex())
     page.keyboard.press("Escape")
     page.locator("#event-table").get_by_role("button", name="6120636c:70").click()

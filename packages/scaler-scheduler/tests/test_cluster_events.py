@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.scheduler_story import Story
+from tests.support.scheduler_story import FUNCTION, Story, task
 
+from scaler_protocol.ids import shown_task
+from scaler_protocol.messages import NameFunctions
 from scaler_scheduler.core import cluster_events
 
 
@@ -47,6 +49,30 @@ def test_a_worker_that_was_lost_and_is_there_again_is_told_so() -> None:
         ("a", "it is there again, 12 s after it was lost"),
         ("b", ""),
         ("a", ""),
+    ]
+
+
+def test_a_worker_that_is_gone_is_told_with_the_reason_and_what_it_held() -> None:
+    story = Story()
+    story.client("c")
+    story.receive("c", NameFunctions(FUNCTION, ("price" * 20,)))
+    for name, credit, reserve in (("a", 5, 0), ("b", 2, 0)):
+        story.worker(name, credit, reserve)
+        story.submit("c", [f"{name}{number}" for number in range(credit)])
+        story.settle()
+        story.lost(name)
+        story.cancel("c", [f"{name}{number}" for number in range(credit)])
+        story.settle()
+    story.worker("idle")
+    story.lost("idle", is_orderly=True)
+    gone = [one for one in story.core.snapshot(story.now).events if one.kind != "worker_joined"]
+    named = {name: f"{'price' * 8} {shown_task(task(name))}" for name in ("a0", "a1", "a2", "b0", "b1")}
+    first = f"silent for too long; it held {named['a0']}, {named['a1']}, {named['a2']}, and 2 more"
+    second = f"silent for too long; it held {named['b0']}, {named['b1']}"
+    assert [(one.kind, one.subject, one.text, one.task_count) for one in gone] == [
+        ("worker_lost", "a", first[: cluster_events.TEXT_CHARACTERS], 5),
+        ("worker_lost", "b", second, 2),
+        ("worker_left", "idle", "silent for too long", 0),
     ]
 
 

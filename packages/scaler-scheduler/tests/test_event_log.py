@@ -16,13 +16,14 @@ def test_events_stand_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
     events = ClusterEvents(lambda: 1.0)
     log = EventLog(events, LineBudget("Scheduler"))
     for kind in (*LEVELS, "worker_joined"):
-        events.note(kind, "w1", f"{kind} came")
+        events.note(kind, "w1", f"{kind} came", 1)
+    events.note("worker_lost", "w1", "its connection broke")
     log.look(1.0)
     log.look(1.0)
     events.note("control", "w2", "ana asked this worker to leave")
     log.look(1.0)
     lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == len(LEVELS) + 1, "a worker that joins has a line of its own"
+    assert len(lines) == len(LEVELS) + 1, "lines about peers tell that one joins, or is lost without tasks"
     assert lines[0] == "Scheduler: manager trouble: w1: manager_trouble came"
     assert lines[-1] == "Scheduler: control: w2: ana asked this worker to leave"
 

@@ -17,7 +17,7 @@ from scaler_protocol.codes import (
     STATUS_REFUSED,
     TASK_RAISED,
 )
-from scaler_protocol.ids import TaskId
+from scaler_protocol.ids import TaskId, shown_task
 from scaler_protocol.messages import (
     Cancel,
     ClusterEvent,
@@ -276,7 +276,8 @@ def test_events_name_what_happened() -> None:
     story.handle(Lost(peer("w"), code=LEASE_EXPIRED, text="connection closed", is_orderly=False))
     joined, lost = story.core.snapshot(story.now + 2.0).events
     assert (joined.number, joined.kind, joined.subject) == (1, cluster_events.WORKER_JOINED, "w")
-    assert lost == ClusterEvent(2, 2.0, cluster_events.WORKER_LOST, "w", "connection closed", 2)
+    text = f"connection closed; it held {shown_task(task('a'))}, {shown_task(task('b'))}"
+    assert lost == ClusterEvent(2, 2.0, cluster_events.WORKER_LOST, "w", text, 2)
     assert story.core.history(story.now).events[-1].number == story.core.snapshot(story.now).event_count == 2
 
 

@@ -1,4 +1,4 @@
-"""Events of the cluster in the scheduler's log: those that no line about a peer tells of (MON-36)."""
+"""Events of the cluster in the scheduler's log: those of which lines about peers do not tell all (MON-36)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scaler_scheduler.core.cluster_events import (
     STORAGE_SPILLING,
     STORAGE_TROUBLE,
     WORKER_DRAINING,
+    WORKER_LOST,
     ClusterEvents,
 )
 
@@ -23,6 +24,7 @@ LEVELS = {
     STORAGE_SPILLING: logging.WARNING,
     LIMIT_REACHED: logging.WARNING,
     WORKER_DRAINING: logging.INFO,
+    WORKER_LOST: logging.WARNING,
     CONTROL: logging.INFO,
     SCHEDULER_RESTARTED: logging.WARNING,
     SCHEDULER_RECOVERED: logging.INFO,
@@ -43,6 +45,8 @@ class EventLog:
         self._number = self._events.count
         for event in self._events.last(now, new_count):
             level = LEVELS.get(event.kind)
+            if event.kind == WORKER_LOST and not event.task_count:
+                continue  # the line about the peer tells all there is
             if level is not None and self._lines.admits(now):
                 about = ": ".join(filter(None, (event.kind.replace("_", " "), event.subject, event.text)))
                 logging.log(level, "Scheduler: %s", about)

@@ -241,8 +241,7 @@ class SessionServer(Parting):
                 session.heard_at = now - session.patience_seconds + session.grace_seconds(self._grace_seconds)
                 self._deadlines.watch(session)
             else:
-                text = f"silent for {session.patience_seconds:g} s"
-                self._part(session, codes.LEASE_EXPIRED, text)
+                self._part(session, codes.LEASE_EXPIRED, session.silence_text)
 
     def review(self) -> None:
         """End the sessions of those that are no longer admitted. At least once a heartbeat. (SES-31, SES-32)"""

@@ -79,6 +79,13 @@ class ServerSession:
     def peer_id(self) -> PeerId:
         return self.hello.peer_id
 
+    @property
+    def silence_text(self) -> str:
+        """For people: why it is given up when it expires."""
+        if self.routing_id is None:
+            return f"its connection broke, and none followed within {self.patience_seconds:g} s"
+        return f"silent for {self.patience_seconds:g} s"
+
     def expires_at(self) -> float:
         return self.heard_at + self.patience_seconds
 

@@ -367,7 +367,8 @@ class SchedulerCore:
             membership.client_left(self.tables, client, is_replaced=event.code == SESSION_REPLACED)
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
-            self.tables.events.note_gone(worker.name, event.text, len(worker.held), is_orderly=event.is_orderly)
+            text = membership.parting_text(self.tables, worker, event.text)
+            self.tables.events.note_gone(worker.name, text, len(worker.held), is_orderly=event.is_orderly)
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):

@@ -8,7 +8,7 @@ from itertools import islice
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
-from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in
+from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in, shown_task
 from scaler_protocol.keys import user_of
 from scaler_protocol.messages import Hello, Returned, TaskError, Welcome
 from scaler_protocol.session import Opened
@@ -26,6 +26,8 @@ HELD_AT_ONCE = 16_384
 """The ids of so many tasks are read in one slice."""
 HELD_PER_STEP = 64
 KNOWN_STORIES = 1_000
+HELD_SHOWN, HELD_CHARACTERS = 3, 40
+"""Of a worker that is gone: so many of its tasks are named, with so much of their functions' names."""
 
 
 def client_joined(tables: Tables, event: Opened) -> Client:
@@ -72,6 +74,18 @@ def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, welcome: Welcom
     worker = tables.workers[peer_id] = Worker(peer_id, hello, welcome, now)
     tables.load_indexes.join(worker)
     return worker
+
+
+def parting_text(tables: Tables, worker: Worker, text: str) -> str:
+    """For people: why a worker is gone, and what it held."""
+    shown = []
+    for task_id, chunk in islice(worker.held.items(), HELD_SHOWN):
+        name = tables.function_names.of(chunk.function_id(chunk.index_of[task_id]))[:HELD_CHARACTERS]
+        shown.append(f"{name} {shown_task(task_id)}".lstrip())
+    left = len(worker.held) - len(shown)
+    more = [f"and {left:,} more"] if left else []
+    held = f"it held {', '.join([*shown, *more])}" if shown else ""
+    return "; ".join(filter(None, (text, held)))
 
 
 def worker_left(tables: Tables, worker: Worker, text: str, *, is_orderly: bool) -> None:

@@ -8,7 +8,8 @@ const BAD = new Set([
   "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
   "scheduler_restarted", "scheduler_took_over",
 ]);
-const SHORT_ID = /^[0-9a-f]{8}:\d{1,9}$/;
+const SHORT_ID = /\b[0-9a-f]{8}:\d{1,9}\b/g;
+const HOLDS = new Set(["worker_lost", "worker_left"]);
 const at = (id) => document.getElementById(id);
 const number = (key, title, show = count) => ({ key, title, show, number: true });
 const text = (key, title) => ({ key, title });
@@ -30,7 +31,8 @@ export class Errors {
     ], { caption: "Tasks that failed, the latest first", empty: "" });
     this.events = new Table(at("event-table"), [
       number("at", "Time", clock), { key: "kind", title: "Event", show: (kind) => kind.replaceAll("_", " ") },
-      { key: "subject", title: "Name", draw: (cell, row) => subject(cell, row, openTask) }, text("text", "Text"),
+      { key: "subject", title: "Name", draw: (cell, { kind, subject }) => linked(cell, subject, kind === "control", openTask) },
+      { key: "text", title: "Text", draw: (cell, { kind, text }) => linked(cell, text, HOLDS.has(kind), openTask) },
       number("tasks", "Tasks run again", (value) => (value ? count(value) : "")),
     ], { caption: "What happened to the cluster, the latest first", rowClass: (row) => (BAD.has(row.kind) ? "silent" : "") });
     at("error-search").addEventListener("input", () => this.show());
@@ -86,18 +88,19 @@ export class Errors {
   }
 }
 
-// Of an event: a task that an operator has canceled can be opened.
-function subject(cell, row, openTask) {
-  const isTask = row.kind === "control" && SHORT_ID.test(row.subject);
-  let inner = cell.firstChild;
-  if (!inner || (inner.tagName === "BUTTON") !== isTask) {
-    const made = inner = isTask ? element("button", "", { type: "button" }) : element("span", "");
-    if (isTask) made.addEventListener("click", () => openTask(made.textContent));
-    cell.replaceChildren(made);
-  }
-  if (inner.textContent === row.subject) return;
-  inner.textContent = row.subject;
-  cell.title = row.subject.length > 24 ? row.subject : "";
+// Of an event: the tasks that it names can be opened. Elsewhere a worker may be called like a task.
+function linked(cell, text, hasTasks, openTask) {
+  if (cell.textContent === text && hasTasks === Boolean(cell.dataset.linked)) return;
+  const ids = hasTasks ? text.match(SHORT_ID) ?? [] : [], between = hasTasks ? text.split(SHORT_ID) : [text];
+  cell.replaceChildren(...between.flatMap((part, i) => (i ? [button(ids[i - 1], openTask), part] : [part])));
+  cell.dataset.linked = hasTasks ? "1" : "";
+  cell.title = text.length > 24 ? text : "";
+}
+
+function button(id, openTask) {
+  const made = element("button", id, { type: "button" });
+  made.addEventListener("click", () => openTask(id));
+  return made;
 }
 
 const keyOf = (one) => `${one.function}\n${one.type}\n${one.line}`;
