@@ -77,6 +77,10 @@ def test_the_loss_and_return_of_the_storage_are_events(stage: Stage) -> None:
         cluster.storage.end(signal.SIGKILL)
         cluster.start_storage()  # which does not know the session: that is the loss
         wait_for(subscription, are("storage_connected", "storage_lost", "storage_connected"), "both are told")
+        cluster.storage.end(signal.SIGKILL)
+        kinds = ("storage_connected", "storage_lost") * 2
+        state = wait_for(subscription, are(*kinds), "a loss is told though no storage follows")
+        assert state.status is not None and "it is dialed again" in state.status.events[-1].text
     cluster.stop()
 
 

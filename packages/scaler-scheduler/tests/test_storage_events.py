@@ -1,9 +1,14 @@
-"""What the scheduler notes of its storage: that values leave for the disk, and that memory or disk is full."""
+"""What the scheduler notes of its storage: values leave for the disk, memory or disk is full, the session breaks."""
 
 from __future__ import annotations
 
-from scaler_protocol.messages import StorageStatus
-from scaler_scheduler.core.storage_events import MIB, StorageEvents
+from tests.support.session_sides import Dialer
+
+from scaler_protocol.messages import StorageStatus, Timers
+from scaler_protocol.session import Lost
+from scaler_scheduler.core.storage_events import MIB, Event, StorageEvents, StorageSession
+
+ADDRESS = "tcp://a:1"
 
 
 def storage(memory: int, disk: int = 0, room: int = 0, trouble: str = "") -> StorageStatus:
@@ -47,3 +52,44 @@ def test_a_full_memory_and_a_full_disk_are_limits() -> None:
 def test_trouble_is_told_when_it_is_another() -> None:
     bad, worse, well = storage(1, trouble="no space"), storage(1, trouble="broken"), storage(1)
     assert told(well, bad, bad, worse, well, bad) == [("storage_trouble", "")] * 3
+
+
+def test_a_session_that_breaks_is_told_long_before_its_lease_ends() -> None:
+    """As the scheduler looks once a second. A connection that breaks is noticed at once, where a transport tells."""
+    dialer, session = Dialer(), StorageSession(ADDRESS)
+    assert dialer.round() == []
+    dialer.say(dialer.welcome(timers=Timers()))
+    dialer.round()
+    begun = dialer.now
+    assert session.look(begun, is_open=dialer.core.is_open) == ("storage_connected", "", ADDRESS)
+    dialer.core.disconnected(begun)
+    told: list[tuple[float, Event | None]] = []
+    while not told or told[-1][0] < 70:
+        dialer.now += 1.0
+        lost = [event.text for event in dialer.round() if isinstance(event, Lost)]
+        found = [session.ended(text, dialer.now) for text in lost]
+        found.append(session.look(dialer.now, is_open=dialer.core.is_open))
+        told += [(dialer.now - begun, event) for event in found]
+    broke = ("storage_lost", "", "its connection broke, or it is silent: it is dialed again")
+    over = ("storage_lost", "", "no sign of the scheduler for 60 s")
+    assert [(at, event) for at, event in told if event is not None] == [(2.0, broke), (60.0, over)]
+
+
+def test_a_session_that_is_resumed_or_follows_is_told_once() -> None:
+    session = StorageSession(ADDRESS)
+    assert [session.look(0.0, is_open=False), session.look(9.0, is_open=False)] == [None, None], "it was never there"
+    assert session.look(9.5, is_open=True) == ("storage_connected", "", ADDRESS)
+    looks = [session.look(at, is_open=is_open) for at, is_open in ((10.0, False), (10.9, False), (11.0, True))]
+    assert looks == [None] * 3, "it moved to another socket"
+    assert session.look(20.0, is_open=False) is None and session.look(21.0, is_open=False) is not None
+    assert session.look(31.0, is_open=False) is None
+    assert session.look(32.0, is_open=True) == ("storage_connected", "", f"{ADDRESS}, after 12 s without it")
+    assert session.ended("it was restarted", 40.0) == ("storage_lost", "", "it was restarted")
+    assert session.look(40.0, is_open=True) == ("storage_connected", "", f"{ADDRESS}, after 0 s without it")
+
+
+def test_a_storage_that_refuses_the_scheduler_says_why_once() -> None:
+    session = StorageSession(ADDRESS)
+    told = [session.ended(text, at) for at, text in enumerate(("no key", "no key", "wrong key", "wrong key"))]
+    assert [event and event[2] for event in told] == ["no key", None, "wrong key", None]
+    assert session.look(8.0, is_open=True) == ("storage_connected", "", f"{ADDRESS}, after 8 s without it")

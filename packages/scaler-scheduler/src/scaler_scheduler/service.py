@@ -71,13 +71,12 @@ from scaler_scheduler.core import (
 from scaler_scheduler.core.cluster_events import (
     LIMIT_REACHED,
     SCHEDULER_STARTED,
-    STORAGE_CONNECTED,
     STORAGE_LOST,
 )
 from scaler_scheduler.core.display import KEY_BYTES
 from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
 from scaler_scheduler.core.stacks import FEATURE_STACKS
-from scaler_scheduler.core.storage_events import StorageEvents
+from scaler_scheduler.core.storage_events import Event, StorageEvents, StorageSession
 from scaler_scheduler.core.succession import Duty
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
@@ -125,7 +124,7 @@ class SchedulerService:
         self._storage_process: StorageProcess | None = None
         self._webhook_process: WebhookProcess | None = None
         self._storage_is_open = asyncio.Event()
-        self._storage_trouble = ""
+        self._storage_session = StorageSession(config.storage_address)
         self._keyring = config.keys.find_keyring()
         self._admission = Admission(self._keyring, time.time, self._core.is_in_task_of)
         shown = None if self._keyring is None else self._keyring.own_pass()
@@ -320,6 +319,8 @@ class SchedulerService:
         try:
             self._standby.tick(time.monotonic())
             self._note_refused_sessions()
+            now = time.monotonic()
+            self._note_storage(self._storage_session.look(now, is_open=self._storage.is_open), now)
             self._publisher.tick()
         except Exception:
             self._dumps.save()
@@ -423,22 +424,23 @@ class SchedulerService:
                 self._desk.storage_told(event.message)
             elif isinstance(event, Opened):
                 self._storage_is_open.set()
-                self._storage_trouble = ""
                 takes_live_owners = FEATURE_LIVE_OWNERS in event.welcome.features
                 self._core.handle(StorageOpened(takes_live_owners), now)
                 self._perform(self._core.handle(_SETTLED, now), now)
-                logging.info("Scheduler: connected to object storage server %s", self._config.storage_address)
-                self._core.note(STORAGE_CONNECTED, "", self._config.storage_address, now)
+                self._note_storage(self._storage_session.look(now, is_open=True), now)
             elif isinstance(event, (Lost, Rejected)) and not self._stop.is_set():
-                self._dial_storage_again(event)
+                self._note_storage(self._storage_session.ended(event.text, now), now)
+                asyncio.get_running_loop().call_later(STORAGE_RETRY_SECONDS, self._redial_storage)
 
-    def _dial_storage_again(self, event: Lost | Rejected) -> None:
-        """A storage that refuses us answers at once, as often as we dial: the reason is logged once."""
-        if event.text != self._storage_trouble:
-            self._storage_trouble = event.text
-            logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, event.text)
-            self._core.note(STORAGE_LOST, "", event.text, time.monotonic())
-        asyncio.get_running_loop().call_later(STORAGE_RETRY_SECONDS, self._redial_storage)
+    def _note_storage(self, event: Event | None, now: float) -> None:
+        if event is None:
+            return
+        kind, _, text = event
+        if kind == STORAGE_LOST:
+            logging.warning("Scheduler: object storage server %s: %s", self._config.storage_address, text)
+        else:
+            logging.info("Scheduler: connected to object storage server %s", text)
+        self._core.note(*event, now)
 
     def _redial_storage(self) -> None:
         self._storage.redial()

@@ -1,4 +1,5 @@
-"""What happens to the object storage, as each of its statuses differs from the one before (MON-36).
+"""What happens to the object storage, as each of its statuses differs from the one before, and to the session with it
+(MON-36).
 
 What begins is told once, and again only after it has clearly ended: a storage at its limit goes to and fro.
 """
@@ -6,12 +7,20 @@ What begins is told once, and again only after it has clearly ended: a storage a
 from __future__ import annotations
 
 from scaler_protocol.messages import StorageStatus
-from scaler_scheduler.core.cluster_events import LIMIT_REACHED, STORAGE_SPILLING, STORAGE_TROUBLE
+from scaler_scheduler.core.cluster_events import (
+    LIMIT_REACHED,
+    STORAGE_CONNECTED,
+    STORAGE_LOST,
+    STORAGE_SPILLING,
+    STORAGE_TROUBLE,
+)
 
 SPILLING_SHARE = 0.6
 """Of the memory limit. A storage moves values to its disk from 80 % on until it holds 70 %. One that keeps all objects
 on a disk has files with less in memory, and is not short of memory."""
 FULL_SHARE, RELIEVED_SHARE = 0.95, 0.9
+AWAY_SECONDS = 1.0
+"""A session that moves to another socket is interrupted for a moment."""
 MIB = 2**20
 Event = tuple[str, str, str]
 
@@ -49,6 +58,40 @@ class StorageEvents:
         if has_ended:
             self._lasting.discard(name)
         return False
+
+
+class StorageSession:
+    """A session that is interrupted is told to be lost at once, for its lease ends a minute later: until then the
+    dialer tries to resume it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._is_there = False
+        self._reason = ""  #: why it is not there, as it was told last
+        self._away_at: float | None = None  #: since when it has not been in use
+
+    def look(self, now: float, *, is_open: bool) -> Event | None:
+        """At each session that opens, and now and then."""
+        if not is_open:
+            self._away_at = now if self._away_at is None else self._away_at
+            if self._is_there and now - self._away_at >= AWAY_SECONDS:
+                return self.ended("its connection broke, or it is silent: it is dialed again", now)
+            return None
+        away_at, self._away_at = self._away_at, None
+        if self._is_there:
+            return None
+        again = f", after {now - away_at:,.0f} s without it" if self._reason and away_at is not None else ""
+        self._is_there, self._reason = True, ""
+        return STORAGE_CONNECTED, "", self._address + again
+
+    def ended(self, text: str, now: float) -> Event | None:
+        """It has ended, or was refused. A storage that refuses us does so as often as it is dialed: the reason is told
+        once."""
+        if text == self._reason and not self._is_there:
+            return None
+        self._is_there, self._reason = False, text
+        self._away_at = now if self._away_at is None else self._away_at
+        return STORAGE_LOST, "", text
 
 
 def _mib(size: int) -> str:
