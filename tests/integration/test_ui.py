@@ -118,6 +118,10 @@ def test_the_largest_objects_are_shown(stage: Stage) -> None:
         assert {one["client"] for one in largest(told)} == {entry["id"]}
         references.pop().release()
         wait_for(url, lambda state: len(largest(state)) == 1, "one was released")
+        future = client.submit(bytes, 200_000)
+        told = wait_for(url, lambda state: len(largest(state)) == 2, "a result is an object")
+        assert [one["what"] for one in largest(told)] == ["result of bytes", "value"]
+        assert future.result(WAIT) == bytes(200_000)
     assert command.end() == 0
 
 

@@ -100,11 +100,12 @@ def test_objects_are_told_with_their_owners_and_hosts(page: Page, served: Served
     users = tuple(replace(one, user="ana") for one in told.clients)
     served.tell(replace(told, clients=users), at=1_000.0)
     open_view(page, "objects")
-    owner, value = told.clients[0].peer_id.hex()[:8], told.storage.largest[0].object_id.hex()[:8]
+    owner = told.clients[0].peer_id.hex()[:8]
+    value, named = (one.object_id.hex()[:8] for one in told.storage.largest)
     seen(page.locator("#object-table"), "table of prices")
     assert cells(page, "object-table") == [
-        [value, "4.0 MiB", "9.0 s", "ana", owner, "1", "disk"],
-        ["table of prices", "2.0 MiB", "90.0 s", "ana", owner, "3", "memory"],
+        [value, "value", "4.0 MiB", "9.0 s", "ana", owner, "1", "disk"],
+        [named, "result of table of prices", "2.0 MiB", "90.0 s", "ana", owner, "3", "memory"],
     ]
     assert cells(page, "object-clients") == [[owner, "ana", "2", "6.0 MiB", "41 on desk"]]
     assert cells(page, "object-hosts") == [

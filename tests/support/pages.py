@@ -16,6 +16,7 @@ from scaler.monitoring import ClusterState, Condition, Heard
 from scaler.ui.feed import Feed
 from scaler.ui.model import Model
 from scaler.ui.server import application
+from scaler_protocol.codes import OBJECT_RESULT
 from scaler_protocol.columns import join_u16, join_u64
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
@@ -149,7 +150,7 @@ def with_objects(status: ClusterStatus, name: str = "table of prices", host: str
     client = replace(status.clients[0], object_count=2, object_bytes=6 * MIB)
     largest = (
         ObjectEntry(b"value...........", client.peer_id, 1, 4 * MIB, 9.0, True),
-        ObjectEntry(b"named...........", client.peer_id, 3, 2 * MIB, 90.0, False, name),
+        ObjectEntry(b"named...........", client.peer_id, 3, 2 * MIB, 90.0, False, name, OBJECT_RESULT),
     )
     traffic = (HostTraffic(host, MIB, 3 * MIB), HostTraffic("", 7, 8))
     storage = replace(status.storage, largest=largest, traffic=traffic)

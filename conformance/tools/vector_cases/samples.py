@@ -225,7 +225,7 @@ FULL: list[Message] = [
     StorageStatus(
         7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0]), 2**35, 2**20, 2**36, 2**37, 2**36 + 1,
         "No space left on device",
-        (ObjectEntry(OBJECT, PEER, 3, 2**40, 60.5, True, "prix"), ObjectEntry()),
+        (ObjectEntry(OBJECT, PEER, 3, 2**40, 60.5, True, "prix", codes.OBJECT_RESULT), ObjectEntry()),
         (HostTraffic("n1", 2**41, 2**42), HostTraffic()),
     ),
     SnapshotRequest(8),

@@ -16,6 +16,7 @@ from scaler.top.meters import RATES_KEPT, Throughput, bar, meters_of, sparkline
 from scaler.top.pages import OBJECTS
 from scaler.top.report import as_json, as_text
 from scaler.top.screen import Screen, View, draw, text_of
+from scaler_protocol import codes
 from scaler_protocol.columns import join_u64
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id
 from scaler_protocol.messages import (
@@ -263,7 +264,7 @@ def test_reports_have_events_waiting_tasks_and_objects() -> None:
     """As scripts read them: ids in hexadecimal digits, and capabilities by name."""
     state = live(worker())
     assert state.status is not None
-    largest = ObjectEntry(b"\x01" * 16, b"\x02" * 16, 1, 1 << 20, 2.5, True, "price")
+    largest = ObjectEntry(b"\x01" * 16, b"\x02" * 16, 1, 1 << 20, 2.5, True, "price", codes.OBJECT_RESULT)
     storage = replace(state.status.storage, largest=(largest,), traffic=(HostTraffic("node", 7, 9),))
     status = replace(
         state.status, storage=storage, waiting_classes=(WaitingClass((Capability("gpu", 1),), 2, 0, 5, 0),),
@@ -278,6 +279,7 @@ def test_reports_have_events_waiting_tasks_and_objects() -> None:
     assert told["storage"]["traffic"] == [{"host": "node", "put_bytes": 7, "got_bytes": 9}]
     (found,) = told["storage"]["largest"]
     assert (found["object_id"], found["owner"], found["total_bytes"]) == ("01" * 16, "02" * 16, 1 << 20)
+    assert (found["kind"], found["name"]) == ("result", "price")
 
 
 # ------------------------------------------------------------ meters, pages, filter
@@ -446,13 +448,20 @@ def test_the_largest_objects_and_what_travelled() -> None:
     client = ClientEntry(new_peer_id(), Software(host="n1", process_id=7), user="ana")
     entries = (
         ObjectEntry(b"\1" * 16, client.peer_id, 2, 3 * 2**30, 90.0, True),
-        ObjectEntry(b"\2" * 16, b"\3" * 16, 1, 2**17, 1.0, False, "pri\x1bce"),
+        ObjectEntry(b"\2" * 16, b"\3" * 16, 1, 2**17, 1.0, False, "pri\x1bce", codes.OBJECT_RESULT),
+        ObjectEntry(b"\4" * 16, b"\3" * 16, 1, 2**17, 1.0, False, "fit", codes.OBJECT_FUNCTION),
+        ObjectEntry(b"\5" * 16, b"\3" * 16, 1, 2**17, 1.0, False, "", codes.OBJECT_CODE_SET),
     )
     storage = StorageStatus(0, largest=entries, traffic=(HostTraffic("n1", 2**20, 2**21), HostTraffic("", 1, 1)))
     state = ClusterState("tcp://h:1", Condition.LIVE, status=ClusterStatus(storage=storage, clients=(client,)))
     text = shown(state, 100, 40, View(page=OBJECTS))
     assert "[objects]" in text and "n1: 1.0MiB stored, 2.0MiB read" in text and "(others): 0.0KiB stored" in text
     assert "01010101" in text and "3.0GiB" in text and "ana 7|n1" in text and "disk" in text
+    kinds = ("value", "result of pri?ce", "function fit", "code set")
+    assert all(
+        re.search(rf"{number:02d}{number:02d}\S* +{re.escape(kind)} +\d", text)
+        for number, kind in zip((1, 2, 4, 5), kinds, strict=True)
+    )
     assert "\x1b" not in text and "128.0KiB" in text and "03030303" in text
     assert "01010101" not in shown(state, 100, 40, View(page=OBJECTS, search="memory"))
     assert "no object has 64 KiB or more" in shown(live(), 100, 40, View(page=OBJECTS))

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.scheduler_story import FUNCTION, WELCOME, Story, peer, task
+from tests.support.scheduler_story import FUNCTION, WELCOME, Story, ids, peer, task
 
 from scaler_protocol.codec.checks import OWNERS_MAX
-from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_WORKER
-from scaler_protocol.columns import join_u64, split_ids
-from scaler_protocol.ids import PeerId
+from scaler_protocol.codes import (
+    KIND_INLINE,
+    KIND_OBJECT,
+    OBJECT_CODE_SET,
+    OBJECT_FUNCTION,
+    OBJECT_OTHER,
+    OBJECT_RESULT,
+    ROLE_CLIENT,
+    ROLE_MANAGER,
+    ROLE_WORKER,
+)
+from scaler_protocol.columns import join_u16, join_u32, join_u64, split_ids
+from scaler_protocol.ids import GraphId, ObjectId, PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     Capability,
@@ -20,10 +30,12 @@ from scaler_protocol.messages import (
     ManagerOffer,
     NameFunctions,
     ObjectEntry,
+    Results,
     StorageStatus,
     WorkerOffer,
 )
 from scaler_protocol.session import Lost, Opened
+from scaler_scheduler.core.names import OBJECTS_KEPT
 from scaler_scheduler.core.owned import HOSTS_SHOWN, LARGEST_SHOWN
 
 CLAIMED = (Capability("user:eve"),)
@@ -77,9 +89,55 @@ def test_the_largest_objects_are_told_without_what_opens_them() -> None:
     status = owned.told(StorageStatus(0, largest=entries * LARGEST_SHOWN, traffic=traffic))
     of = story.core.display_id
     shown = ObjectEntry(of(PeerId(task("o"))), of(peer("a")), 2, 2**40, 7.0, True)
-    function = ObjectEntry(of(PeerId(FUNCTION)), of(peer("gone")), 1, 2**17, name="price")
+    function = ObjectEntry(of(PeerId(FUNCTION)), of(peer("gone")), 1, 2**17, name="price", kind=OBJECT_FUNCTION)
     assert status.largest == (shown, function) * (LARGEST_SHOWN // 2)
     assert status.traffic == (HostTraffic("n" * 100, 1, 2),) * HOSTS_SHOWN
+
+
+def kinds_of(story: Story, *object_ids: bytes) -> list[tuple[int, str]]:
+    entries = tuple(ObjectEntry(one, peer("c"), 1, 2**17) for one in object_ids)
+    return [(one.kind, one.name) for one in story.core.owned_objects.told(StorageStatus(0, largest=entries)).largest]
+
+
+@pytest.mark.parametrize("graph", [b"", task("g")], ids=["plain tasks", "a graph"])
+def test_results_and_code_sets_are_told_apart(graph: bytes) -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w")
+    story.receive("c", NameFunctions(FUNCTION, ("price",)))
+    story.submit("c", ["a", "b", "again", "lied"], graph_id=GraphId(graph))
+    story.submit("c", ["small"])
+    story.submit("c", ["coded"], code_set=ObjectId(task("code")))
+    story.settle()
+    chunk = story.core.tables.chunk_of(task("a"))
+    stored = {name: chunk.value_id(task(name), 1) for name in ("a", "b")} | {"lied": task("other")}
+    stored["again"] = chunk.value_id(task("again"), 2)
+    for names in (["a", "b"], ["small"], ["lied"]):
+        values = [stored.get(name, b"value") for name in names]
+        kinds = bytes(KIND_OBJECT if name in stored else KIND_INLINE for name in names)
+        sizes = join_u32([len(value) for value in values])
+        story.receive("w", Results(ids(names), b"".join(values), sizes, kinds=kinds))
+    story.lost("w")
+    story.worker("v")
+    story.settle()
+    story.receive("v", Results(ids(["again"]), stored["again"], join_u32([16]), join_u16([2]), kinds=b"\1"))
+    told = kinds_of(story, *(stored[name] for name in ("a", "b", "again", "lied")), task("code"), b"value")
+    result = (OBJECT_RESULT, "price")
+    assert told == [result] * 3 + [(OBJECT_OTHER, ""), (OBJECT_CODE_SET, ""), (OBJECT_OTHER, "")]
+    assert kinds_of(story, FUNCTION) == [(OBJECT_FUNCTION, "price")]
+
+
+def test_what_objects_are_is_bounded_and_what_is_shown_stays_known() -> None:
+    story = Story()
+    known = story.core.tables.known_objects
+    for number in range(OBJECTS_KEPT):
+        known.note_result(task(number), FUNCTION)
+    assert kinds_of(story, task(0)) == [(OBJECT_RESULT, "")]
+    for number in range(OBJECTS_KEPT, 2 * OBJECTS_KEPT - 1):
+        known.note_result(task(number), FUNCTION)
+    result, other = (OBJECT_RESULT, ""), (OBJECT_OTHER, "")
+    assert kinds_of(story, task(0), task(1), task(OBJECTS_KEPT)) == [result, other, result]
+    assert len(known._known) == OBJECTS_KEPT
 
 
 @pytest.mark.parametrize("said", [(-1, 2), (0, 0), (0, 1)], ids=["an earlier answer", "an older storage", "too few"])

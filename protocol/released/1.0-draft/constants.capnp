@@ -53,6 +53,11 @@ const stackNotAllowed :UInt16 = 4;
 const stackTooMany :UInt16 = 5;
 const stackNotSupported :UInt16 = 6;
 
+const objectOther :UInt16 = 0;
+const objectFunction :UInt16 = 1;
+const objectResult :UInt16 = 2;
+const objectCodeSet :UInt16 = 3;
+
 const controlCancelTask :UInt16 = 1;
 const controlCancelClient :UInt16 = 2;
 const controlDrainWorker :UInt16 = 3;

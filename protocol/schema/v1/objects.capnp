@@ -133,7 +133,10 @@ struct ObjectEntry @0x9f27c6e05d13ab84 {
   totalBytes @3 :UInt64;
   ageSeconds @4 :Float64;  # since it was stored, or since the start of a storage that has kept it
   isOnDisk @5 :Bool;       # its value is not in memory
-  name @6 :Text;           # to a monitor: of the function that it is, if it is one; foreign text (MON-7)
+  name @6 :Text;           # to a monitor: of the function that it is, or that has made it; foreign text (MON-7)
+  kind @7 :UInt16 = 0;
+  # To a monitor. 1 FUNCTION; 2 RESULT: a task of the function `name` has stored it; 3 CODE_SET; 0 OTHER: mostly a value that
+  # its client has stored, such as an argument. (MON-59)
 }
 
 struct HostTraffic @0xe4831bd9c7f6502a {

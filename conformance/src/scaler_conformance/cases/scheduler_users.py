@@ -7,9 +7,9 @@ import secrets
 from scaler_conformance.case import cases_for
 from scaler_conformance.cases.scheduler_watching import snapshot
 from scaler_conformance.play.dialer import Dialer
-from scaler_conformance.play.ids import new_id
+from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import Message
+from scaler_conformance.wire import CODES, Message, Result, write_results
 from scaler_conformance.wire.keys import KEY_BYTES
 
 case = cases_for("scheduler")
@@ -73,6 +73,30 @@ def the_largest_objects_are_shown_without_their_ids(scene: Scene) -> None:
     for entry in largest():
         scene.equal(entry["owner"], client, "the display id of the owner", "MON-54")
         scene.check(entry["objectId"] not in (identifier, b""), "a monitor is told the id of an object", "MON-54")
+
+
+@case("MON-59", seconds=40.0)
+def results_among_the_largest_objects_have_the_name_of_their_function(scene: Scene) -> None:
+    client, worker, watcher = scene.client(), scene.worker(credit=2), scene.monitor("status")
+    tasks = client.submit(2)
+    scene.settle(client, worker)
+    worker.expect_dispatch(2)
+    client.send("nameFunctions", ids=tasks[0].function, names=["price"])
+    values = {2**17: result_id(tasks[0].id, 1), 2**18: result_id(tasks[1].id, 1), 2**19: new_id()}
+    told_ids = ((tasks[0], values[2**17]), (tasks[1], values[2**19]))
+    rows = [Result(task.id, kind=CODES.KIND_OBJECT, value=identifier) for task, identifier in told_ids]
+    worker.send_batch("results", write_results(rows))
+    scene.settle(client, worker)
+    for size, identifier in values.items():
+        scene.storage.store(identifier, bytes(size), client.peer_id)
+
+    def told() -> dict[int, tuple[int, str]]:
+        largest = snapshot(watcher)["storage"]["largest"]
+        return {one["totalBytes"]: (one["kind"], one["name"]) for one in largest if one["totalBytes"] in values}
+
+    scene.pump.until(lambda: len(told()) == len(values), 15.0)
+    expected = {2**17: (CODES.OBJECT_RESULT, "price"), 2**18: (CODES.OBJECT_OTHER, ""), 2**19: (CODES.OBJECT_OTHER, "")}
+    scene.equal(told(), expected, "kind and name: a result, one that was not told, one of another id", "MON-59")
 
 
 @case("MON-27", seconds=40.0)

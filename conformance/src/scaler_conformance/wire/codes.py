@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from .schema import load
 
 #: How the names of a group begin whose numbers mean something among themselves; what is in none is an error's code.
-_GROUPS = ("ROLE_", "CALL_", "KIND_", "STATUS_", "FLAG_", "UNIT_", "TASK_UNWANTED", "CANCEL_", "STACK_", "CONTROL_")
+_GROUPS = (
+    "ROLE_", "CALL_", "KIND_", "STATUS_", "FLAG_", "UNIT_", "TASK_UNWANTED", "CANCEL_", "STACK_", "OBJECT_", "CONTROL_",
+)  # fmt: skip
 
 
 class Named(int):

@@ -114,6 +114,7 @@ class ObjectEntry:
     age_seconds: float = 0.0
     is_on_disk: bool = False
     name: str = ""
+    kind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,19 @@
-"""What each function has cost, for people: counts, times and quantiles, from one status (MON-38 to MON-41)."""
+"""What each function has cost, for people: counts, times and quantiles, from one status (MON-38 to MON-41).
+
+And which objects are functions, or their results (MON-59).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from scaler_protocol.codes import OBJECT_CODE_SET, OBJECT_FUNCTION, OBJECT_RESULT
 from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKETS, split_u64
-from scaler_protocol.messages import ClusterStatus, FunctionEntry
+from scaler_protocol.messages import ClusterStatus, FunctionEntry, ObjectEntry
 
 OTHERS = "(others)"
+OBJECT_KINDS = {OBJECT_FUNCTION: "function", OBJECT_RESULT: "result", OBJECT_CODE_SET: "code set"}
 BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 """The longest time of each bucket but the last, which has all longer ones."""
 
@@ -103,6 +108,17 @@ def name_of(entry: FunctionEntry) -> str:
     if not entry.function_id:
         return OTHERS
     return entry.name or entry.function_id.hex()[:8]
+
+
+def object_kind(entry: ObjectEntry) -> str:
+    """A value: its client has stored it, such as an argument, or the scheduler does not know its maker any more."""
+    return OBJECT_KINDS.get(entry.kind, "value")
+
+
+def object_text(entry: ObjectEntry) -> str:
+    """With the function that it is, or whose result it is: foreign text."""
+    of = "of " if entry.kind == OBJECT_RESULT and entry.name else ""
+    return f"{object_kind(entry)} {of}{entry.name}".rstrip()
 
 
 def _buckets(entry: FunctionEntry) -> Iterable[tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scaler.monitoring import FunctionFigures
+from scaler.monitoring.functions import object_text
 from scaler.top.board import Board, capabilities_text
 from scaler.top.columns import COLUMNS
 from scaler.top.formats import (
@@ -112,7 +113,8 @@ def objects_page(storage: StorageStatus, owners: Mapping[PeerId, str], search: s
     words = search.lower().split()
     told = (
         (
-            name_text(one.name) or one.object_id.hex()[:8],
+            one.object_id.hex()[:8],
+            name_text(object_text(one)),
             byte_text(one.total_bytes),
             duration_text(one.age_seconds),
             owners.get(PeerId(one.owner)) or one.owner.hex()[:8],
@@ -126,8 +128,8 @@ def objects_page(storage: StorageStatus, owners: Mapping[PeerId, str], search: s
         f"{plain(one.host) or '(others)'}: {byte_text(one.put_bytes)} stored, {byte_text(one.got_bytes)} read"
         for one in storage.traffic
     )
-    titles = ("object", "size", "age", "owner", "owners", "where")
-    return Listing(tuple(hosts)[:HOSTS_SHOWN], titles, rows, frozenset((1, 2, 4)), "no object has 64 KiB or more")
+    titles = ("object", "what it is", "size", "age", "owner", "owners", "where")
+    return Listing(tuple(hosts)[:HOSTS_SHOWN], titles, rows, frozenset((2, 3, 5)), "no object has 64 KiB or more")
 
 
 def events_page(events: Iterable[ClusterEvent], search: str) -> Listing:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from scaler.monitoring import ClusterState, FunctionFigures, functions_of, users_of
+from scaler.monitoring.functions import object_kind
 from scaler.top.board import board_of, client_name, function_counts
 from scaler.top.columns import row_of
 from scaler.top.screen import View, draw, text_of
@@ -110,7 +111,7 @@ def _figures(one: FunctionFigures) -> dict[str, Any]:
 
 
 def _object(one: ObjectEntry) -> dict[str, Any]:
-    return {**asdict(one), "object_id": one.object_id.hex(), "owner": one.owner.hex()}
+    return {**asdict(one), "object_id": one.object_id.hex(), "owner": one.owner.hex(), "kind": object_kind(one)}
 
 
 def _waiting(one: WaitingClass) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scaler.monitoring import ClusterState, FunctionFigures, Heard, UserFigures, functions_of, users_of
+from scaler.monitoring.functions import object_text
 from scaler.monitoring.profiles import Profile
 from scaler.monitoring.succession import succession_text
 from scaler.ui.blocked import Blocked
@@ -283,7 +284,7 @@ def _object(one: ObjectEntry) -> Json:
         "bytes": one.total_bytes,
         "age": one.age_seconds,
         "disk": one.is_on_disk,
-        "name": one.name,
+        "what": object_text(one),
     }
 
 

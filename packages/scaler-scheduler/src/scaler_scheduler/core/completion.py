@@ -62,7 +62,7 @@ def results(tables: Tables, worker: Worker, message: Results) -> Job | None:
     owners = Counter(map(worker.held.get, ids)) if count > 1 else {worker.held.get(ids[0]): 1}
     client = _client_of_successes(tables, message, ids, owners)
     if client is not None and _are_plain(tables, ids, owners):
-        _end_in_bulk(tables, worker, ids, owners, message.profiles)
+        _end_in_bulk(tables, worker, ids, owners, message)
         tables.tell(client.peer_id, _without_credit(message))
     elif count > _most_rows(tables, client):
         return _in_slices(tables, worker, message)
@@ -88,7 +88,7 @@ def _in_slices(tables: Tables, worker: Worker, message: Results) -> Job:
         owners = Counter(map(worker.held.get, ids))
         client = _client_of_successes(tables, part, ids, owners)
         if client is not None and _are_plain(tables, ids, owners):
-            _end_in_bulk(tables, worker, ids, owners, part.profiles)
+            _end_in_bulk(tables, worker, ids, owners, part)
             tables.tell(client.peer_id, _without_credit(part))
             _has_ended(tables, worker, owners)
             yield 1 + len(ids) // 4
@@ -147,7 +147,7 @@ def _end(
         return
     chunks = [worker.held[task_id] for task_id in ids]
     indexes = _indexes(worker, ids, owners)
-    _end_in_bulk(tables, worker, ids, owners, message.profiles, indexes)
+    _end_in_bulk(tables, worker, ids, owners, message, indexes)
     wanted = successes.pass_on(tables, message, ids, chunks, indexes)
     if len(wanted) == len(ids):
         tables.tell(client.peer_id, _without_credit(message))
@@ -254,10 +254,13 @@ def _end_in_bulk(
     worker: Worker,
     ids: Sequence[TaskId],
     owners: Mapping[Chunk | None, int],
-    profiles: bytes,
+    message: Results,
     indexes: Mapping[Chunk | None, Sequence[int]] | None = None,
 ) -> None:
     _count(tables, worker, ids, owners, indexes)
+    if KIND_OBJECT in message.kinds:
+        for row in rows(message, [index for index, kind in enumerate(message.kinds) if kind == KIND_OBJECT]):
+            _note_result(tables, worker.held[row.task_id], row)
     deque(map(worker.held.__delitem__, ids), 0)
     deque(map(tables.where.__delitem__, ids), 0)
     if tables.retried:
@@ -279,7 +282,7 @@ def _end_in_bulk(
     several = first.batch.function_indexes
     function = first.function_id(first.index_of[ids[0]]) if several else first.batch.functions
     shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
-    measured = profiles[: PROFILE_BYTES * len(shown)]
+    measured = message.profiles[: PROFILE_BYTES * len(shown)]
     client = first.client
     tables.history.successes.append(
         (worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user)
@@ -317,6 +320,8 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     if chunk is None or row.attempt != (abandoned or tables.attempt(row.task_id)):
         _drop_stale(tables, worker, chunk, row)
         return
+    if row.kind == KIND_OBJECT:
+        _note_result(tables, chunk, row)
     is_adopted = row.task_id in tables.presentation.owners
     if is_adopted:
         if adopted.must_claim(tables, worker, chunk, row):
@@ -342,6 +347,12 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
         if row.status == STATUS_PROCESSOR_DIED:
             row = retrying.with_earlier_deaths(tables, worker, chunk, row)
         endings.end_started(tables, chunk, row, _move_of(row), worker.name)
+
+
+def _note_result(tables: Tables, chunk: Chunk, row: Row) -> None:
+    """For monitors. A worker may name any object: only that of this attempt is its result."""
+    if row.value == chunk.value_id(row.task_id, row.attempt):
+        tables.known_objects.note_result(bytes(row.value), chunk.function_id(chunk.index_of[row.task_id]))
 
 
 def _drop_stale(tables: Tables, worker: Worker, chunk: Chunk | None, row: Row) -> None:

@@ -172,8 +172,7 @@ class SchedulerCore:
         self._controls = control.Controls(self.tables)
         self._sampler = Sampler(self.tables, self.stack_sampler)
         self._keeper = keeping.Keeper(self.tables)
-        names = self.tables.function_names
-        self.owned_objects = OwnedObjects(self.tables.clients, self.tables.display, names.of)
+        self.owned_objects = OwnedObjects(self.tables.clients, self.tables.display, self.tables.known_objects)
         self._namer = live_owners.Namer(self.tables)
         self._recovery = recovering.Recovery(self.tables, server_id)
         self._confirmer = confirming.Confirmer(self.tables, self._keeper.tell, progress)

@@ -6,7 +6,7 @@ scheduler names some of its clients in each StorageStatusRequest, in turns if th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from scaler_protocol.codec.checks import OWNERS_MAX
@@ -14,6 +14,7 @@ from scaler_protocol.columns import join_ids, split_u64
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import ObjectEntry, StorageStatus, StorageStatusRequest
 from scaler_scheduler.core.display import DisplayIds
+from scaler_scheduler.core.names import KnownObjects
 from scaler_scheduler.core.tables import Client
 
 LARGEST_SHOWN = 32
@@ -23,13 +24,10 @@ NAME_CHARACTERS = 100
 
 
 class OwnedObjects:
-    def __init__(
-        self, clients: Mapping[PeerId, Client], display: DisplayIds, name_of: Callable[[ObjectId], str]
-    ) -> None:
-        """`name_of`: of a function; empty for any other object."""
+    def __init__(self, clients: Mapping[PeerId, Client], display: DisplayIds, known_objects: KnownObjects) -> None:
         self._clients = clients
         self._display = display
-        self._name_of = name_of
+        self._known_objects = known_objects
         #: those of this round of which the storage was not asked yet
         self._left: list[PeerId] = []
         self._asked: list[PeerId] = []
@@ -54,5 +52,6 @@ class OwnedObjects:
         return replace(status, owner_objects=b"", owner_bytes=b"", largest=largest, traffic=traffic)
 
     def _shown(self, entry: ObjectEntry) -> ObjectEntry:
-        of, name = self._display.of, self._name_of(ObjectId(entry.object_id))
-        return replace(entry, object_id=of(PeerId(entry.object_id)), owner=of(PeerId(entry.owner)), name=name)
+        of, (kind, name) = self._display.of, self._known_objects.told(ObjectId(entry.object_id))
+        object_id, owner = of(PeerId(entry.object_id)), of(PeerId(entry.owner))
+        return replace(entry, object_id=object_id, owner=owner, name=name, kind=kind)

@@ -15,6 +15,8 @@ from scaler_scheduler.core.tables import Client, Tables
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | None:
     header = rights.own_header(tables, client, batch.header) if batch.header.parent_task else client.own(batch.header)
+    if header.code_set:
+        tables.known_objects.note_code_set(header.code_set)
     chunk = Chunk(client, header, batch)
     if _is_much(tables, chunk):
         return _submit_in_slices(tables, client, seq, chunk, batch)

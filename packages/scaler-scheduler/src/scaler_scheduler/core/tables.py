@@ -35,7 +35,7 @@ from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.function_counts import FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
-from scaler_scheduler.core.names import FunctionNames
+from scaler_scheduler.core.names import FunctionNames, KnownObjects
 from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ReadyQueue
 from scaler_scheduler.core.results import Row, pack
@@ -240,6 +240,7 @@ class Tables:
         self.presentation = Presentation()  #: what workers have from a predecessor
         self.counts: Counter[State] = Counter()
         self.functions = FunctionTable()
+        self.known_objects = KnownObjects(self.functions.names)
         self.recalled_count = self.returned_count = 0  #: tasks that workers were asked to give back, and gave (SCH-20)
         self.repeat_counts = dict.fromkeys(REPEAT_REASONS, 0)
         #: batches that were well-formed and refused; what the session layer refuses it counts itself

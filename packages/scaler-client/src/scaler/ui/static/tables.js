@@ -61,7 +61,7 @@ export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
       number("stopping", "Stopping"), text("trouble", "Trouble"),
     ], { caption: "Worker managers; units by state", empty: "no worker manager is connected" }),
     objects: new Table(at("object-table"), [
-      text("what", "Object"), number("bytes", "Size", bytes), number("age", "Age", seconds), user("user"),
+      text("id", "Object"), text("what", "What it is"), number("bytes", "Size", bytes), number("age", "Age", seconds), user("user"),
       text("client", "Owner"), number("owners", "Owners"), text("place", "Where"),
     ], { caption: "The largest objects", empty: "no object has 64 KiB or more" }),
     owners: new Table(at("object-clients"), [

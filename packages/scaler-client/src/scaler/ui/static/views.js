@@ -148,7 +148,7 @@ export class Views {
     ]);
     const users = new Map(clients.map((one) => [one.id, one.user]));
     this.tables.objects.show(storage.largest.map((one) => ({
-      ...one, what: one.name || one.id, user: users.get(one.client) ?? "", place: one.disk ? "disk" : "memory",
+      ...one, user: users.get(one.client) ?? "", place: one.disk ? "disk" : "memory",
     })));
     const owners = clients.filter((one) => one.objects);
     this.tables.owners.show(owners.map((one) => ({ ...one, process: `${one.pid} on ${one.host}` })));
