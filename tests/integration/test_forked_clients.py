@@ -84,3 +84,23 @@ def test_a_child_does_not_wait_for_a_map_of_its_parent(stage: Stage) -> None:
     cluster = RealCluster(stage, 1)
     program = stage.start_program(dedent(MAPPING).format(address=cluster.address, wait=30))
     assert program.wait() == 0 and program.lines == ["[None, None]"], program.text
+
+
+LOCAL = """
+    import os, sys, warnings
+    import scaler
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: that there are threads
+    with scaler.SchedulerClusterCombo(1) as cluster, scaler.Client(cluster) as other, scaler.local(workers=1) as client:
+        child = os.fork()
+        if child == 0:
+            client.disconnect()
+            sys.exit()
+        assert os.waitpid(child, 0)[1] == 0
+        print(client.submit(abs, -1).result({wait}), other.submit(abs, -2).result({wait}))
+"""
+
+
+def test_a_child_that_leaves_its_blocks_ends_no_cluster_of_its_parent(stage: Stage) -> None:
+    program = stage.start_program(dedent(LOCAL).format(wait=30))
+    assert program.wait() == 0 and program.lines == ["1 2"], program.text

@@ -261,7 +261,9 @@ class SchedulerClusterCombo:
         return Client(self, **options)
 
     def shutdown(self) -> None:
-        """Stop everything, workers first. Bounded; a second time it does nothing."""
+        """Stop everything, workers first. Bounded; a second time, and in a process that was forked, it does nothing."""
+        if os.getpid() != self._process_id:
+            return  # a forked child has a copy of the object; the cluster is its parent's
         with self._lock:
             children, self._children = self._children, []
             if children:
@@ -280,8 +282,7 @@ class SchedulerClusterCombo:
         self.shutdown()
 
     def __del__(self) -> None:
-        # A forked child drops its copy of the object; the cluster is its parent's.
-        if getattr(self, "_children", None) and os.getpid() == self._process_id:
+        if getattr(self, "_children", None):
             self.shutdown()
 
     def __repr__(self) -> str:
@@ -383,9 +384,7 @@ def _is_ours_to_start(storage_address: str) -> bool:
 
 def _shut_down_all() -> None:
     for combo in list(_combos):
-        # A forked child inherits this hook, and the cluster is its parent's.
-        if os.getpid() == combo._process_id:
-            combo.shutdown()
+        combo.shutdown()
 
 
 atexit.register(_shut_down_all)
