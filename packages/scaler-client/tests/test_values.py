@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,17 @@ ANY = st.recursive(PLAIN, lambda inner: st.one_of(st.lists(inner), st.tuples(inn
 
 def joined(value: object) -> bytes:
     return b"".join(values.dumps(value))
+
+
+def printed_by(script: str) -> bytes:
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=path).stdout
+
+
+@functools.cache
+def doubled(number: int) -> int:
+    return 2 * number
 
 
 @given(ANY)
@@ -157,8 +170,46 @@ offset = 4
 closure = (lambda n: lambda x: x + n)(offset)
 sys.stdout.buffer.write(b"".join(values.dumps((triple, closure, lambda x: -x))))
 """
-    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", script]
-    data = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=path).stdout
-    triple, closure, minus = values.loads(data)
+    triple, closure, minus = values.loads(printed_by(script))
     assert (triple(2), closure(1), minus(5)) == (6, 5, -5)
+
+
+MAIN_WITH_CACHES = """
+import functools, sys
+from scaler_protocol import values
+
+@functools.lru_cache(maxsize=7, typed=True)
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+class Square:
+    def __init__(self, side):
+        self.side = side
+
+    @functools.cached_property
+    def area(self):
+        return self.side**2
+
+    @functools.cache
+    def larger(self, by):
+        return Square(self.side + by)
+
+sys.stdout.buffer.write(b"".join(values.dumps([fibonacci, Square(3), Square(3).larger])))
+"""
+
+
+def test_what_remembers_its_values_in_the_main_module_travels_by_value() -> None:
+    fibonacci, square, larger = values.loads(printed_by(MAIN_WITH_CACHES))
+    assert fibonacci(30) == 832040 and fibonacci.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert (square.area, square.__dict__) == (9, {"side": 3, "area": 9})
+    assert larger(1) is larger(1) and larger(1).area == 16
+
+
+def test_a_cached_function_of_a_module_travels_by_its_name() -> None:
+    assert values.loads(joined(doubled)) is doubled
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        there = values.loads(joined(doubled))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert there is not doubled and there(2) == 4

@@ -17,6 +17,7 @@ A process that unpickles runs what the bytes say: only clients and processors ma
 
 from __future__ import annotations
 
+import functools
 import pickle
 import threading
 from collections import ChainMap
@@ -116,14 +117,41 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
     return code_of, (CODE_TAG, *fields)
 
 
+def cached_of(function: Any, limit: int | None, is_typed: bool) -> Any:
+    """Stands in pickles where plain pickle would write the name of a function with `functools.lru_cache`."""
+    return functools.lru_cache(limit, is_typed)(function)
+
+
+def _reduce_cached(function: Any) -> Any:
+    """Functions of the main program, and local ones, have no name that the reader could import."""
+    found = cloudpickle.cloudpickle._lookup_module_and_qualname(function)  # its own, which it does not apply to these
+    if found is not None and not cloudpickle.cloudpickle._is_registered_pickle_by_value(found[0]):
+        return function.__reduce__()
+    parameters = function.cache_parameters()
+    return cached_of, (function.__wrapped__, parameters["maxsize"], parameters["typed"])
+
+
+def _reduce_cached_property(found: Any) -> tuple[Any, ...]:
+    """Up to Python 3.11 it has a lock, which plain pickle refuses."""
+    return functools.cached_property, (found.func,), {"attrname": found.attrname}
+
+
 _own_reducers, *_other_reducers = cloudpickle.Pickler.dispatch_table.maps
 _reduce_code_plainly: Any = _own_reducers[CodeType]
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """cloudpickle's, but for code. The hook costs nothing where there is none."""
+    """cloudpickle's, but for code and what `functools` wraps. The hooks cost nothing where there is none."""
 
-    dispatch_table: ClassVar[Any] = ChainMap({**_own_reducers, CodeType: _reduce_code}, *_other_reducers)
+    dispatch_table: ClassVar[Any] = ChainMap(
+        {
+            **_own_reducers,
+            CodeType: _reduce_code,
+            type(functools.lru_cache(len)): _reduce_cached,
+            functools.cached_property: _reduce_cached_property,
+        },
+        *_other_reducers,
+    )
 
 
 class PartReference:
