@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from scaler import Client
-from tests.support import tasks
+from tests.support import gpu_tasks, tasks
 from tests.support.clusters import RealCluster, watching
 from tests.support.processes import WAIT, Command, Stage, until
 
@@ -60,6 +61,15 @@ def test_all_workers_at_once(stage: Stage) -> None:
     cluster = RealCluster(stage, 0)
     manager = start_manager(cluster, "--mode", "fixed")
     cluster.wait_for_workers(2)
+    assert manager.end(signal.SIGTERM) == 0
+
+
+def test_workers_of_a_manager_have_gpus_of_their_own(stage: Stage, tmp_path: Path) -> None:
+    cluster = RealCluster(stage, 0, scheduler=("--policy-content", "allocate=capability; scaling=capability"))
+    manager = start_manager(cluster, "--gpus", "4,5")
+    with Client(cluster.address) as client:
+        used = client.map(gpu_tasks.use, [str(tmp_path)] * 100, capabilities={"gpu": 1})
+        assert all(used), "no two tasks at once have one GPU"
     assert manager.end(signal.SIGTERM) == 0
 
 

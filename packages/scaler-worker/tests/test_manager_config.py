@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import LoggingOptions, UsageError
+from scaler_worker.adapter.config import parse_arguments as parse_adapter
 from scaler_worker.code_sets.options import MODULES, CodeOptions
 from scaler_worker.config import ClusterConfig, parse_arguments
 from scaler_worker.manager.__main__ import main
@@ -79,6 +81,45 @@ def test_workers_of_a_job_count_its_gpus_themselves(
     unit = parse_arguments(unit_arguments(config.cluster))
     assert {one.name: one.amount for one in config.manager.capabilities} == announced
     assert {one.name: one.amount for one in unit.capabilities} == of_unit and unit.gpus == "auto"
+
+
+def test_workers_of_a_manager_share_the_gpus_of_its_host_equally() -> None:
+    native = parse_native([ADDRESS, "-mtc", "2", "--gpus", "0,1,2,3", "-pwc", "linux"])
+    adapter = parse_adapter([ADDRESS, "--insecure", "-mw", "2", "--gpus", "0,1,2,3", "-pwc", "linux"])
+    assert native.shares == adapter.shares == ("0,2", "1,3")
+    assert native.manager.capabilities == (Capability("linux"), Capability("gpu", 2))
+    assert native.cluster.capabilities == adapter.cluster.capabilities == (Capability("linux"),)
+    fixed = parse_native([ADDRESS, "--mode", "fixed", "-mtc", "2", "--gpus", "0,1"])
+    assert fixed.is_fixed and fixed.cluster.gpus == "0,1" and fixed.cluster.worker_names == ("0", "1")
+
+
+@pytest.mark.parametrize("options", [[], ["--gpus", "auto"]])
+def test_workers_of_a_host_without_gpus_offer_none(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "")
+    native = parse_native([ADDRESS, "-mtc", "2", *options])
+    assert native.shares == () == native.manager.capabilities
+
+
+@pytest.mark.parametrize(
+    "parse, options, text",
+    [
+        (
+            parse_native,
+            ["-mtc", "4", "--gpus", "0,1"],
+            "2 GPUs cannot be shared equally by 4 workers: set --max-task-con",
+        ),
+        (parse_native, ["-mtc", "2", "--gpus", "0,1,2"], "3 GPUs cannot be shared equally by 2 workers"),
+        (parse_native, ["-mtc", "1", "--gpus", "0", "-pwc", "gpu=1"], "take it out of --per-worker-capabilities"),
+        (parse_adapter, ["-mw", "-1", "--gpus", "0"], "by any number of workers: set --max-workers to 1, or"),
+        (parse_adapter, ["-mw", "1", "--gpus", "0", "-pwc", "gpu=1"], "take it out of --per-worker-capabilities"),
+    ],
+)
+def test_gpus_that_no_manager_could_offer_are_refused(
+    parse: Callable[[list[str]], object], options: list[str], text: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
+        parse([ADDRESS, "--insecure", *options])
 
 
 @pytest.mark.parametrize("options", [["--partition", "gpu"], ["-pwc", "gpu=2"], ["--gres", "fpga:1"]])

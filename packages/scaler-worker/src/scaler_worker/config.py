@@ -95,7 +95,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
         worker_names=_names(parsed.worker_names, parsed.num_of_workers),
         manager_id=parsed.unit[0],
         unit_id=parsed.unit[1],
-        gpus=_gpus(parsed),
+        gpus=given_gpus(parsed),
     )
 
 
@@ -174,12 +174,16 @@ def _add_count(group: argparse._ArgumentGroup) -> None:
         "--worker-names", "-wn", default="", metavar="NAMES",
         help="comma separated, as many as workers (default: numbers)",
     )  # fmt: skip
+    add_gpus(group)
+    add_unit(group)
+
+
+def add_gpus(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--gpus", type=_gpu_ids, metavar="auto|IDS",
         help="share out these GPUs among the workers: each offers the capability gpu and shows each task as many "
         "as the task needs, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES; auto: those that are found here",
     )  # fmt: skip
-    add_unit(group)
 
 
 def _add_workers(group: argparse._ArgumentGroup) -> None:
@@ -273,7 +277,8 @@ def _gpu_ids(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _gpus(parsed: argparse.Namespace) -> str:
+def given_gpus(parsed: argparse.Namespace) -> str:
+    """Of the option that `add_gpus` has added."""
     if parsed.gpus and any(one.name == "gpu" for one in parsed.per_worker_capabilities):
         raise UsageError("--gpus counts the capability gpu: take it out of --per-worker-capabilities")
     return parsed.gpus or ""

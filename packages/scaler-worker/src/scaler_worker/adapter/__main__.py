@@ -20,6 +20,7 @@ from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS, NativeBackend
 from scaler_worker.manager.service import KEY_SECONDS
+from scaler_worker.manager.shares import with_share
 
 logger = logging.getLogger("scaler.adapter")
 
@@ -47,13 +48,15 @@ async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:
 
     new_backend = partial(
         NativeBackend,
+        shares=config.shares,
         arguments_of=lambda name: unit_arguments(dataclasses.replace(config.cluster, worker_names=(name,))),
         stop_seconds=config.cluster.grace_seconds + STOP_MARGIN_SECONDS,
         address=config.cluster.address,
         keys=config.cluster.keys,
     )
     groups = Groups(new_backend, config.max_groups)
-    server = AdapterServer(groups, config.cluster.capabilities, config.token, config.hosts)
+    offered = with_share(config.cluster.capabilities, config.shares)
+    server = AdapterServer(groups, offered, config.token, config.hosts)
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)
     await runner.setup()
     assert runner.server is not None

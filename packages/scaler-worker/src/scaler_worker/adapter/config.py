@@ -10,7 +10,8 @@ from scaler_protocol.keys import NoKeyFound
 from scaler_protocol.keys.web import ADAPTER_LABEL, key_token
 from scaler_protocol.process import ArgumentParser, UsageError, add_secret, flag, given_secret, whole_number
 from scaler_protocol.web.guards import LOOPBACK_NAMES, is_loopback
-from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
+from scaler_worker.config import ClusterConfig, add_gpus, add_worker_options, cluster_config, given_gpus
+from scaler_worker.manager.shares import gpu_shares
 
 PROGRAM = "scaler_native_worker_adapter"
 SECTION = "native_worker_adapter"
@@ -27,6 +28,7 @@ class AdapterConfig:
     token: str
     hosts: frozenset[str] = frozenset()  #: the names under which it is reached; empty: any
     awaits_key: bool = False  #: there is no token yet: it is made from a key that the scheduler has not made yet
+    shares: tuple[str, ...] = ()  #: the GPUs of each worker that can run at once; empty: nothing is said of them
 
     def with_token(self, key_seconds: float) -> AdapterConfig:
         """With the token of the cluster's key. The key is waited for where the scheduler does not run yet: without a
@@ -57,7 +59,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AdapterConfig:
         )
     # Beyond loopback the names are not known here. There the token decides.
     hosts = frozenset(LOOPBACK_NAMES) if is_loopback(parsed.host) and not token else frozenset()
-    return AdapterConfig(cluster, parsed.host, parsed.port, parsed.max_workers, token, hosts, awaits_key)
+    shares = gpu_shares(given_gpus(parsed), parsed.max_workers, "--max-workers")
+    return AdapterConfig(cluster, parsed.host, parsed.port, parsed.max_workers, token, hosts, awaits_key, shares)
 
 
 def _token_of_key(cluster: ClusterConfig) -> str:
@@ -90,5 +93,6 @@ def parser() -> ArgumentParser:
         "--max-workers", "-mw", type=whole_number, default=max((os.cpu_count() or 2) - 1, 1), metavar="N",
         help="no more workers than this; -1 for any number (default: one less than there are processors, %(default)s)",
     )  # fmt: skip
+    add_gpus(workers)
     add_worker_options(parser, workers)
     return parser

@@ -62,9 +62,10 @@ def run_native(arguments: Sequence[str]) -> int:
         return Cluster(config.cluster).run()
 
     share_cores(os.environ, usable_cores(), len(config.cluster.worker_names))  # a unit sees itself alone
-    arguments_of = partial(_unit_arguments, config.manager, config.cluster)
+    arguments_of = partial(_unit_arguments, config.manager, dataclasses.replace(config.cluster, gpus=""))
     new_backend = partial(
         NativeBackend,
+        shares=config.shares,
         arguments_of=arguments_of,
         stop_seconds=config.manager.stop_seconds,
         address=config.manager.address,

@@ -28,11 +28,12 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_scheduler, checked_addresses
-from scaler_worker.config import ClusterConfig, add_worker_options, cluster_config
+from scaler_worker.config import ClusterConfig, add_gpus, add_worker_options, cluster_config, given_gpus
 from scaler_worker.core.devices import CAPABILITY as GPU
 from scaler_worker.gpus import AUTO
 from scaler_worker.manager.native import STOP_MARGIN_SECONDS
 from scaler_worker.manager.service import ManagerConfig
+from scaler_worker.manager.shares import gpu_shares, with_share
 from scaler_worker.manager.slurm import CONTROLLER_SECONDS, SlurmOptions
 
 PROGRAM = "scaler_worker_manager"
@@ -46,12 +47,16 @@ class NativeConfig:
     manager: ManagerConfig
     cluster: ClusterConfig  #: what each worker is like
     is_fixed: bool  #: all workers at once and for good, whatever the scheduler wants
+    shares: tuple[str, ...] = ()  #: the GPUs of each worker that can run at once; empty: nothing is said of them
 
 
 def parse_native(arguments: Sequence[str]) -> NativeConfig:
     parsed = native_parser().parse_settings(arguments)
-    cluster = cluster_config(parsed, worker_names=tuple(map(str, range(parsed.max_task_concurrency))))
-    return NativeConfig(manager_config(parsed, cluster), cluster, parsed.mode == "fixed")
+    workers, gpus = parsed.max_task_concurrency, given_gpus(parsed)
+    shares = gpu_shares(gpus, workers, "--max-task-concurrency")
+    cluster = cluster_config(parsed, worker_names=tuple(map(str, range(workers))), gpus=gpus)
+    manager = manager_config(parsed, replace(cluster, capabilities=with_share(cluster.capabilities, shares)))
+    return NativeConfig(manager, cluster, parsed.mode == "fixed", shares)
 
 
 def native_parser() -> ArgumentParser:
@@ -70,6 +75,7 @@ def native_parser() -> ArgumentParser:
         "--mode", choices=("dynamic", "fixed"), default="dynamic",
         help="dynamic: as many workers as are of use; fixed: all of them, all the time (default: dynamic)",
     )  # fmt: skip
+    add_gpus(workers)
     add_worker_options(parser, workers)
     return parser
 

@@ -33,12 +33,16 @@ class NativeBackend:
         stop_seconds: float,
         command: Sequence[str] = SCALER_CLUSTER,
         secret_names: Sequence[str] = (),
+        shares: Sequence[str] = (),
         *,
         address: str,
         keys: KeyOptions,
     ) -> None:
         """`secret_names`: the variables of the environment with secrets that the command needs itself. It gets no other
-        secret of ours, because what it starts are tasks of users."""
+        secret of ours, because what it starts are tasks of users.
+
+        `shares`: values of `--gpus`. Each process has one of them to itself, and starts when one is free. Empty: no
+        process has the option."""
         self._report = report
         self._arguments_of = arguments_of
         self._stop_seconds = stop_seconds
@@ -48,6 +52,9 @@ class NativeBackend:
         self._keys = keys
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._free_shares: asyncio.Queue[str] | None = asyncio.Queue() if shares else None
+        for share in shares:
+            self._give_back(share)
         self._stopping: set[str] = set()
 
     async def find_units(self) -> list[UnitFound]:
@@ -72,11 +79,25 @@ class NativeBackend:
 
     async def _run(self, unit_id: str) -> None:
         """From the start of a unit to its end, which is told exactly once."""
-        text = ""
+        share = await self._free_shares.get() if self._free_shares is not None else ""
+        text = "" if unit_id in self._stopping else await self._run_process(unit_id, share)
+        self._give_back(share)
+        self._processes.pop(unit_id, None)
+        self._tasks.pop(unit_id, None)
+        self._stopping.discard(unit_id)
+        self._report(UnitEnded(unit_id, text))
+
+    def _give_back(self, share: str) -> None:
+        if self._free_shares is not None:
+            self._free_shares.put_nowait(share)
+
+    async def _run_process(self, unit_id: str, share: str) -> str:
+        """Why it ended, if that is a reason to be careful with the next one."""
+        gpus = [f"--gpus={share}"] if share else []
         try:
             with self._keys.for_worker(self._address) as (key_arguments, descriptors):
                 process = await asyncio.create_subprocess_exec(
-                    *self._command, *key_arguments, *self._arguments_of(unit_id),
+                    *self._command, *key_arguments, *self._arguments_of(unit_id), *gpus,
                     stdin=asyncio.subprocess.DEVNULL,
                     # A Ctrl-C is the manager's to handle: a second signal would end their grace.
                     start_new_session=True,
@@ -84,18 +105,13 @@ class NativeBackend:
                     pass_fds=descriptors,
                 )  # fmt: skip
         except (OSError, KeyFileError) as error:
-            text = f"cannot start a process: {error}"
-        else:
-            self._processes[unit_id] = process
-            self._report(UnitRuns(unit_id, f"process {process.pid}"))
-            if unit_id in self._stopping:
-                self.stop(unit_id)  # it was given up while it started
-            code = await process.wait()
-            text = f"its process {describe_exit(code)}" if code else ""
-        self._processes.pop(unit_id, None)
-        self._tasks.pop(unit_id, None)
-        self._stopping.discard(unit_id)
-        self._report(UnitEnded(unit_id, text))
+            return f"cannot start a process: {error}"
+        self._processes[unit_id] = process
+        self._report(UnitRuns(unit_id, f"process {process.pid}"))
+        if unit_id in self._stopping:
+            self.stop(unit_id)  # it was given up while it started
+        code = await process.wait()
+        return f"its process {describe_exit(code)}" if code else ""
 
     def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
