@@ -40,6 +40,31 @@ def test_map_over_tuples_unpacks_them_as_in_earlier_days(client: Client) -> None
         client.map(abs, iter([(1,), 2]))
 
 
+class Row:
+    def __init__(self, cells: list[int]) -> None:
+        self.cells = cells
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "function, rows, results",
+    [
+        (len, [[1], [2, 3]], [1, 2]),
+        (len, [[1, 2], (3, 4)], [2, 2]),
+        (sorted, [[2, 1], [4, 3]], [[1, 2], [3, 4]]),
+        (sum, [[1, 2, 3], [4]], [6, 4]),
+        (list, [(1, 2)], [[1, 2]]),
+        (operator.itemgetter(0), [], []),
+    ],
+)
+def test_map_gives_each_row_as_a_whole_where_not_all_can_be_taken_apart(
+    client: Client, function: Any, rows: list[Any], results: list[Any]
+) -> None:
+    assert client.map(function, rows) == results
+    assert client.map(lambda row: len(row), rows) == [len(row) for row in rows]
+    assert [row.cells for row in client.map(Row, [[1, 2], [3]])] == [[1, 2], [3]]
+
+
 def test_starmap(client: Client) -> None:
     assert client.starmap(pow, [(2, 3), [3, 2]]) == [8, 9]
     assert client.starmap(pow, []) == []

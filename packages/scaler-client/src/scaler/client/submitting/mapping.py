@@ -23,7 +23,7 @@ from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
 from scaler.client.submitting.pipeline import Pipeline
-from scaler.client.submitting.signatures import check_call, fits
+from scaler.client.submitting.signatures import check_call, seems_to_fit
 from scaler_protocol import codes, values, waits
 from scaler_protocol.ids import TaskId
 from scaler_protocol.waits import Event
@@ -394,7 +394,7 @@ def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tu
     """The argument tuples of `map(fn, *iterables)`.
 
     As the builtin does it, with one exception from earlier days: one iterable whose items are all tuples or lists
-    holds argument tuples, unless the function can certainly take none of them apart and each as a whole. An iterator
+    holds argument tuples, unless the function can take each as a whole and certainly not all of them apart. An iterator
     cannot be looked through beforehand: its first item decides, and a later item that contradicts is an error rather
     than a guess.
     """
@@ -417,7 +417,7 @@ def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tu
 
 
 def _takes_apart(function: Any, items: Iterable[Sized]) -> bool:
-    return not fits(function, 1) or any(fits(function, count) for count in set(map(len, items)))
+    return not seems_to_fit(function, 1) or all(seems_to_fit(function, count) for count in set(map(len, items)))
 
 
 class _Singles(Sized, Iterable[tuple[Any, ...]]):

@@ -123,6 +123,20 @@ def _misfit(function: Any, count: int, keywords: Mapping[str, Any]) -> TypeError
     return TypeError(f"{name} cannot be called with {count} positional arguments and the keywords {list(keywords)}")
 
 
+def seems_to_fit(function: Callable[..., Any], count: int) -> bool:
+    """As `fits`. What a builtin or a class says of its parameters counts too: good enough to choose between two calls,
+    and not to refuse one."""
+    if not isinstance(function, BuiltinFunctionType | type):
+        return fits(function, count)
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # it says nothing
+        pass
+    return True
+
+
 def takes(function: Callable[..., Any], name: str) -> bool:
     """Whether it has a parameter of this name."""
     try:
