@@ -223,6 +223,12 @@ def test_a_cluster_and_its_client_take_the_options_of_both() -> None:
             client.submit(Path, "of a class that is not trusted").result(WAIT)
 
 
+def test_the_name_that_a_cluster_alone_has_for_its_workers() -> None:
+    local: Any = scaler.local
+    with pytest.raises(TypeError, match=r"^the number of workers is local\(workers=\.\.\.\)"):
+        local(n_workers=2)
+
+
 def test_the_keywords_that_are_passed_on_are_those_of_the_classes() -> None:
     """As editors see them: each name with its type."""
     for keywords, taken_by, own in (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scaler import Client
 from scaler.client.submitting.mapping import unpacked
-from scaler.client.submitting.signatures import check_call, check_calls, fits
+from scaler.client.submitting.signatures import OPTIONS, check_call, check_calls, fits
 
 PARAMETERS = ("", "a", "a, b", "a, b=1", "a=1, *b", "*a", "a, *, k", "a, *, k=1", "*, k", "a, /, b", "a, /, **k", "**k",
               "a, b=1, /, c=2, *, d, e=3", "a, *b, c, **d")  # fmt: skip
@@ -153,6 +153,25 @@ def test_every_way_to_submit_is_checked(client: Client) -> None:
 def test_arguments_that_are_no_tuple(client: Client, args: Any) -> None:
     with pytest.raises(TypeError, match="args must be a tuple"):
         client.submit_verbose(len, args, {})
+
+
+def test_a_list_of_futures_is_refused_with_the_call_to_make_instead(client: Client) -> None:
+    futures = [client.submit(abs, -number) for number in range(3)]
+    with pytest.raises(TypeError, match=r"argument 1 \(of type list\).*submit\(lambda \*values: function\(values\), "):
+        client.submit(sum, futures)
+    client.submit(lambda *values: sum(values), *futures)
+
+
+def test_options_of_a_task_are_no_arguments_of_its_function(client: Client) -> None:
+    submit: Any = client.submit
+    with pytest.raises(TypeError, match=r"'retries'; to give priority and retries to the task, use submit_verbose\("):
+        submit(two, 1, 2, retries=3, priority=1)
+    submit(lambda timeout: timeout, timeout=3)
+    with pytest.raises(TypeError) as caught:
+        submit(lambda timeout: timeout, 1, timeout=3)
+    assert "submit_verbose" not in str(caught.value)
+    parameters = inspect.signature(Client.submit_verbose).parameters
+    assert parameters.keys() - {"self", "fn", "args", "kwargs"} == OPTIONS
 
 
 def test_references_and_futures_count_as_values(client: Client) -> None:

@@ -9,11 +9,13 @@ T = TypeVar("T")
 CALLED_HERE = {
     "apply": "submit(function, *arguments).result()",
     "apply_async": "submit(function, *arguments)",
+    "cancel": "future.cancel(), or clear() for all",
     "close": "disconnect(), or leave `with`",
     "compute": "dask.compute(x, scheduler=client)",
     "gather": "[future.result() for future in futures]; map() returns results already",
     "get_executor": "the client itself, which is a concurrent.futures.Executor",
     "imap_unordered": "imap(function, items, ordered=False)",
+    "join": "shutdown(wait=True)",
     "map_async": "imap(function, items), or submit(function, item) for each item",
     "ncores": "cluster_info()",
     "nthreads": "cluster_info()",
@@ -23,11 +25,14 @@ CALLED_HERE = {
     "register_plugin": "scaler.worker_state",
     "remote": "submit(function, ...)",
     "replicate": "send_object(x): each worker fetches it once",
+    "retry": "submit_verbose(function, args, kwargs, retries=...)",
     "scatter": "send_object(x)",
     "scheduler_info": "cluster_info()",
     "starmap_async": "submit(function, *arguments) for each tuple",
     "terminate": "disconnect()",
     "upload_file": 'send_code("mine.py")',
+    "wait": "concurrent.futures.wait(futures)",
+    "wait_for_workers": "cluster_info().worker_count; tasks wait until there are workers",
 }
 
 

@@ -405,7 +405,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
             take(outcome_of(self._task_id, codes.STATUS_CANCELED) if self._state != _FINISHED else outcomes)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a future does not travel inside of other values: pass it as an argument of its own")
+        raise TypeError(
+            "a future does not travel inside of other values: pass it as an argument of its own; for a list, "
+            "submit(lambda *values: function(values), *futures)"
+        )
 
     def _invoke_callbacks(self) -> None:  # called by every way of ending, also those of the base class
         if self._audience is None or not self._audience.callbacks:

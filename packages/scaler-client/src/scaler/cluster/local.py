@@ -72,6 +72,8 @@ def local(
         ImportError: the parts of a cluster are not installed: `pip install 'scaler-client[cluster]'`.
         Exception: as `SchedulerClusterCombo` and `Client` do.
     """
+    if "n_workers" in options:
+        raise TypeError("the number of workers is local(workers=...); n_workers is of SchedulerClusterCombo")
     options.setdefault("protected", False)
     cluster = SchedulerClusterCombo((os.cpu_count() or 1) if workers is None else workers, **options)
     try:

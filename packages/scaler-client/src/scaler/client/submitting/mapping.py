@@ -435,7 +435,8 @@ class _Singles(Sized, Iterable[tuple[Any, ...]]):
 
 def _warn_unpacking() -> None:
     warnings.warn(
-        "map() over argument tuples is deprecated: use starmap(), or give map() one iterable for each parameter",
+        "map() unpacks the tuples or lists of a single iterable into arguments, which is deprecated: use starmap(), or "
+        "give map() one iterable for each parameter. To pass each one as a whole, use starmap(fn, zip(items))",
         DeprecationWarning,
         stacklevel=4,
     )

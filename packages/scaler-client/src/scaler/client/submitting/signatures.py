@@ -21,6 +21,9 @@ _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NOT_SIMPLE = _VARIADIC | _ASYNC
 _PLACEHOLDER = getattr(functools, "Placeholder", object())
 _REMEMBERED = 1024
+
+OPTIONS = frozenset(("capabilities", "lost_processors_limit", "priority", "reserialize", "retries", "timeout"))
+"""Of `submit_verbose`. Other libraries take some of them among the arguments of a call."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -117,7 +120,9 @@ def _misfit(function: Any, count: int, keywords: Mapping[str, Any]) -> TypeError
         signature = inspect.signature(function)
         signature.bind(*[None] * count, **dict.fromkeys(keywords))
     except TypeError as error:
-        return TypeError(f"{name}{signature} cannot be called like this: {error}")
+        options = " and ".join(sorted(OPTIONS.intersection(keywords).difference(signature.parameters)))
+        hint = f"; to give {options} to the task, use submit_verbose(fn, args, kwargs, ...)" if options else ""
+        return TypeError(f"{name}{signature} cannot be called like this: {error}{hint}")
     except ValueError:  # a method without a place for its object, or a partial that does not fit by itself
         pass
     return TypeError(f"{name} cannot be called with {count} positional arguments and the keywords {list(keywords)}")
