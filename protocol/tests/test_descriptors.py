@@ -53,6 +53,23 @@ def test_asking_for_room_leaves_nothing_open() -> None:
     assert (asked.stdout, asked.stderr) == ("refused True\n", "")
 
 
+RAISING = """
+import resource, sys
+from scaler_protocol.process import use_all_descriptors
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), 300))
+use_all_descriptors()
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has a lower bound than it says")
+@pytest.mark.parametrize("soft", ["200", "300"])
+def test_a_server_raises_its_soft_limit_to_the_hard_one_if_there_is_something_to_raise(soft: str) -> None:
+    raised = subprocess.run([sys.executable, "-c", RAISING, soft], capture_output=True, text=True, timeout=60)
+    assert (raised.stdout, raised.stderr) == ("(300, 300)\n", "")
+
+
 #: libzmq's threads begin with the first socket of a process, and it ends the process that has no descriptors for them.
 FIRST_SOCKET = """
 import os, resource, sys

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import selectors
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from scaler_protocol import codes
 from scaler_protocol.ids import new_peer_id
@@ -32,10 +34,13 @@ class RealCluster:
         workers: tuple[str, ...] = (),
         storage: tuple[str, ...] = (),
         insecure: bool = False,
+        descriptors: int = 0,
     ) -> None:
+        """`descriptors`: as many as each of the two servers may ever have open; 0: as many as the system allows."""
         self.stage = stage
         self.keys = KeyOptions(insecure=insecure)
         self._all_options = ("--insecure",) if insecure else ()
+        self._limits = ("prlimit", f"--nofile={descriptors}:{descriptors}") if descriptors else ()
         self.port = stage.ports()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.storage_address = f"tcp://127.0.0.1:{self.port + 1}"
@@ -51,16 +56,18 @@ class RealCluster:
             self.wait_for_workers(n_workers)
 
     def start_storage(self) -> Command:
-        self.storage = self.stage.start(
-            "scaler_storage", self.storage_address, *self._all_options, *self._storage_options
-        )
+        self.storage = self._start_server("scaler_storage", self.storage_address, *self._storage_options)
         return self.storage
 
     def start_scheduler(self) -> Command:
-        self.scheduler = self.stage.start(
-            "scaler_scheduler", self.address, "-osa", self.storage_address, *self._all_options, *self._scheduler_options
+        self.scheduler = self._start_server(
+            "scaler_scheduler", self.address, "-osa", self.storage_address, *self._scheduler_options
         )
         return self.scheduler
+
+    def _start_server(self, module: str, *arguments: str) -> Command:
+        program, *words = (*self._limits, sys.executable, "-m", module, *arguments, *self._all_options)
+        return self.stage.start_program_file(Path(program), *words)
 
     def start_workers(self, n_workers: int = 1, *options: str) -> Command:
         given = (*self._all_options, *self._worker_options, *options)
