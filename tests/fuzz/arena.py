@@ -33,6 +33,8 @@ FORGOTTEN_SECONDS = 20.0
 """How long after the hostile peers have gone a server may still be busy with them, or hold their descriptors."""
 QUIET_SHARE = 0.5
 FIRST_CALLS = 40
+ONE_WORKER = "--max-task-concurrency", "1"
+"""Of the manager: none of the bystander's tasks goes there."""
 
 
 @dataclass(slots=True)
@@ -75,35 +77,40 @@ class Arena:
         self.stage = stage
         self.access = Access(access, stage.directory)
         given = self.access.arguments()
-        self.port = stage.ports()
-        self.page_port = stage.ports()
-        self.adapter_port = self.page_port + 1
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        storage = f"tcp://127.0.0.1:{self.port + 1}"
+        self._scene = scene = Scene(
+            self.access, stage.directory, stage.ports(), stage.ports(), stage.ports(), stage.environment()
+        )
+        self.address = scene.address
+        storage = f"tcp://127.0.0.1:{scene.port + 1}"
+        ports = [scene.port, scene.port + 1, scene.page_port, scene.adapter_port]
+        # With keys there is a standby, and the storage keeps its objects. Without, hostile peers may be the standby.
+        keeping = () if self.access.is_insecure else ("--data-directory", str(stage.directory / "kept"))
+        as_scheduler = "-osa", storage, "--protected", "--allow-control", "--monitor-texts", *given
         self.servers: dict[str, Command] = {
-            "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", *given),
-            "scheduler": stage.start(
-                "scaler_scheduler", self.address, "-osa", storage, "--protected", "--allow-control",
-                "--monitor-texts", *given,
-            ),
-        }  # fmt: skip
+            "storage": stage.start("scaler_storage", storage, "--memory-limit", "512MiB", *keeping, *given),
+            "scheduler": stage.start("scaler_scheduler", self.address, *as_scheduler),
+            "manager": stage.start("scaler_worker.manager", "baremetal_native", self.address, *ONE_WORKER, *given),
+        }
+        if not self.access.is_insecure:
+            waits = f"tcp://127.0.0.1:{scene.standby_port}"
+            self.servers["standby"] = stage.start(
+                "scaler_scheduler", waits, "--standby-of", self.address, *as_scheduler
+            )
+            ports.append(scene.standby_port)
         self.worker = stage.start(
             "scaler_worker", self.address, "-n", "1", f"--per-worker-capabilities={CAPABILITY}",
             *self.access.arguments(is_worker=True),
         )  # fmt: skip
         self.servers["page"] = stage.start(
-            "scaler.ui", self.address, "--port", str(self.page_port), "--token", PAGE_TOKEN, "--allow-control", *given
+            "scaler.ui", self.address, "--port", str(scene.page_port), "--token", PAGE_TOKEN, "--allow-control", *given
         )
         self.servers["adapter"] = stage.start(
-            "scaler_worker.adapter", self.address, "--host", "127.0.0.1", "--port", str(self.adapter_port),
+            "scaler_worker.adapter", self.address, "--host", "127.0.0.1", "--port", str(scene.adapter_port),
             "--max-workers", "0", "--no-token", *given,
         )  # fmt: skip
-        for port in (self.port, self.port + 1, self.page_port, self.adapter_port):
+        for port in ports:
             until(lambda port=port: answers(f"tcp://127.0.0.1:{port}"), f"port {port} is served")  # type: ignore[misc]
-        self._scene = Scene(
-            self.access, stage.directory, self.port, self.page_port, self.adapter_port, stage.environment()
-        )
-        self._attackers = Attackers(self._scene)
+        self._attackers = Attackers(scene)
         self.bystander = stage.start("tests.fuzz.bystander", self.address, *given)
         self.watch = Watch(self.servers)
         until(lambda: len(self.bystander.lines) >= FIRST_CALLS, "the bystander is served")

@@ -29,13 +29,17 @@ class Scene:
     directory: Path
     port: int
     page_port: int
-    adapter_port: int
+    standby_port: int  #: where a scheduler waits for its turn, if the cluster has keys
     #: of the stage, so that it ends whatever the attackers have started
     environment: dict[str, str]
 
     @property
     def address(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
+
+    @property
+    def adapter_port(self) -> int:
+        return self.page_port + 1
 
     def start(self, module: str, *arguments: str) -> Command:
         """A program that is no part of the cluster. The family that starts it ends it."""

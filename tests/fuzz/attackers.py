@@ -97,7 +97,7 @@ class Attackers:
         assert pipe is not None
         wanted = {
             "family": family, "seed": seed, "seconds": seconds, "access": scene.access.kind, "port": scene.port,
-            "page_port": scene.page_port, "adapter_port": scene.adapter_port, "directory": str(scene.directory),
+            "page_port": scene.page_port, "standby_port": scene.standby_port, "directory": str(scene.directory),
         }  # fmt: skip
         pipe.write(json.dumps(wanted).encode() + b"\n")
         pipe.flush()
@@ -152,7 +152,7 @@ def _attack(wanted: dict[str, Any], told: IO[str]) -> int:
 
     directory = Path(wanted["directory"])
     access = Access(wanted["access"], directory)
-    scene = Scene(access, directory, wanted["port"], wanted["page_port"], wanted["adapter_port"], dict(os.environ))
+    scene = Scene(access, directory, wanted["port"], wanted["page_port"], wanted["standby_port"], dict(os.environ))
     family = FAMILIES[wanted["family"]]
     has_sessions = family.has_sessions and access.may_have_sessions
     attack = Attack(scene, random.Random(wanted["seed"]), wanted["seconds"], family.place, has_sessions=has_sessions)

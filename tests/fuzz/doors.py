@@ -32,6 +32,7 @@ from tests.fuzz.families import (
     SCHEDULER,
     WORKER,
     family,
+    hello_to,
 )
 from tests.fuzz.monitors import AT_MONITOR, TOPICS
 from tests.fuzz.mutations import Frames, frames, hello
@@ -68,7 +69,7 @@ def _is_welcome(attack: Attack, at: int, role: int, shown: Pass, ticket: bytes |
     wire = attack.scene.access.connect_with(attack.port + at, shown)
     try:
         attack.count(place=f"{PORTS[at]}, hello")
-        wire.send(encode(hello(attack.chance, role, credential=shown.ticket if ticket is None else ticket)))
+        wire.send(encode(hello_to(attack, at, role, credential=shown.ticket if ticket is None else ticket)))
         answer = next(iter(wire.received(_ANSWER_SECONDS)), None)
         return answer is not None and decode(answer, is_lenient=True).kind == "welcome"
     finally:

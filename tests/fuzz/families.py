@@ -12,7 +12,7 @@ from typing import Any
 
 from scaler_conformance.play import damage
 from scaler_conformance.play.samples import samples
-from scaler_conformance.wire import decode, encode
+from scaler_conformance.wire import Message, decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.attack import Attack
 from tests.fuzz.curve import CurveWire
@@ -70,6 +70,14 @@ def wire(attack: Attack, at: int, role: int = CLIENT) -> Wire | CurveWire:
     return made
 
 
+def hello_to(attack: Attack, at: int, role: int, **fields: Any) -> Message:
+    """A Hello in this role. Where there are keys, the scheduler has its one standby: another scheduler is let in if it
+    says that it serves. Without keys, the scheduler would end for it."""
+    if role == SCHEDULER and at != AT_STORAGE and not attack.scene.access.is_insecure:
+        fields["servingGeneration"] = 1
+    return hello(attack.chance, role, **fields)
+
+
 class Peer:
     """A connection with a session: numbers are right, all else is the family's."""
 
@@ -78,7 +86,7 @@ class Peer:
         self.seq = self.session_id = 0
         self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
         self._attack = attack
-        self.hello = hello(attack.chance, role, credential=attack.scene.access.ticket(role), **fields)
+        self.hello = hello_to(attack, at, role, credential=attack.scene.access.ticket(role), **fields)
         self.is_welcome = self.wire.send(encode(self.hello)) and self._is_answered()
         attack.sessions += self.is_welcome
         if not self.is_welcome:

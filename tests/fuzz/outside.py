@@ -19,8 +19,10 @@ from scaler_conformance.wire import Message, Unreadable, decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.arena import MEMORY_BYTES
 from tests.fuzz.attack import PAGE_TOKEN, Attack
+from tests.fuzz.curve import CurveWire
 from tests.fuzz.families import ROLES, family, rest
 from tests.fuzz.mutations import Frames, hello
+from tests.fuzz.wire import Wire
 
 PROBE_SECONDS = 5.0
 _LANE_COUNTS = (0, 1, 2, 3, 5, 6, 2**16, 2**32 - 1)
@@ -84,6 +86,30 @@ def lane_descriptors(attack: Attack) -> None:
                         attack.count()
                 except OSError:
                     rest()
+
+
+# ---------------------------------------------------------------- a standby
+
+
+@family(place="standby, no session", needs_keys=True)
+def standby(attack: Attack) -> None:
+    """A scheduler that waits for its turn refuses Hellos of all roles, with and without tickets, and all else."""
+    chance, kinds, access = attack.chance, sorted(mutations.vectors()), attack.scene.access
+    held: list[Wire | CurveWire] = []
+    while attack.is_on:
+        role, port = chance.choice(ROLES), attack.scene.standby_port
+        peer = access.connect(port, role) if chance.random() < 0.5 else Wire(port)
+        if chance.random() < 0.7:
+            peer.send(encode(hello(chance, role, credential=access.ticket(role))))
+        for number in range(chance.randrange(1, 40)):
+            attack.count()
+            if not peer.send(mutations.mutated(chance, chance.choice(kinds), number + 1)):
+                break
+        if len(held) < 300 and chance.random() < 0.5:
+            held.append(peer)
+            attack.at_end(peer.close)
+        else:
+            peer.close()
 
 
 # ---------------------------------------------------------------- HTTP
@@ -259,14 +285,18 @@ class HostileServer:
             pass
 
 
-@family(has_sessions=True, place="client and worker, from a server")
+@family(has_sessions=True, place="client, worker and manager, from a server")
 def hostile_server(attack: Attack) -> None:
-    """What dials it, a client and a worker, loses its session or gets an error of ours: no traceback, no memory."""
+    """The client, the worker and the manager that dial it lose their sessions or get errors of ours: no traceback, no
+    memory."""
     server = HostileServer(attack)
     victims = {
         "client": attack.scene.start("tests.fuzz.victim", server.address),
         "worker": attack.scene.start(
             "scaler_worker", server.address, "-n", "1", "--death-timeout-seconds=600", "--insecure"
+        ),
+        "manager": attack.scene.start(
+            "scaler_worker.manager", "baremetal_native", server.address, "-mtc", "1", "--insecure"
         ),
     }
     try:

@@ -9,9 +9,10 @@ from tests.fuzz.arena import Verdict
 
 _HEAD = (
     f"{'family':26}{'runs':>5}{'inputs':>13}{'sessions':>9}  {'call':>8}{'base':>8}{'ratio':>7}  {'map':>8}{'ratio':>7}"
-    f"{'worst':>8}  {'scheduler':>9}{'storage':>8}{'page':>6}{'adapter':>8}{'files':>6}  failed deaths"
+    f"{'worst':>8}  {'scheduler':>9}{'storage':>8}{'page':>6}{'adapter':>8}{'manager':>8}{'standby':>8}"
+    f"{'files':>6}  failed deaths"
 )
-_SERVERS = (("scheduler", 9), ("storage", 8), ("page", 6), ("adapter", 8))
+_SERVERS = (("scheduler", 9), ("storage", 8), ("page", 6), ("adapter", 8), ("manager", 8), ("standby", 8))
 
 
 @dataclass(slots=True)

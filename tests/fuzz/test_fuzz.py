@@ -30,7 +30,7 @@ RUNS = {
         *("half-open-handshakes", "endless-handshakes", "bent-handshakes"),
     ],
     "other-role": ["mutants-in-sessions", "hellos-again"],
-    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user", "doors"],
+    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user", "doors", "standby"],
 }
 
 
