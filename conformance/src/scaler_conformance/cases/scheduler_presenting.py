@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ClientPeer, WorkerPeer, ids_of
+from scaler_conformance.play.roles import ENDED, PRESENT_HELD, QUEUED, RUNNING, ClientPeer, WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, Result, Task, write_results
 
@@ -21,8 +21,6 @@ case = cases_for("scheduler")
 timing = cases_for("scheduler", layer="timing")
 hostile = cases_for("scheduler", layer="hostile")
 
-FEATURE = "present-held"
-QUEUED, RUNNING, ENDED = range(3)
 DELIVERED_SECONDS = 8.0
 QUIET_SECONDS = 3.0
 MANY = 4_000
@@ -46,7 +44,7 @@ class Past:
         return b"" if key is None else key.grant(owner)
 
     def hello(self, generation: int = 3) -> dict[str, Any]:
-        return {"features": [FEATURE], "generation": generation, "lastServerId": self.server_id}
+        return {"features": [PRESENT_HELD], "generation": generation, "lastServerId": self.server_id}
 
     def worker(self, credit: int = 5, **changes: Any) -> WorkerPeer:
         worker = self.scene.worker(credit=credit, **{**self.hello(), **changes})
@@ -69,25 +67,17 @@ class Past:
         grant: bytes | None = None,
     ) -> None:
         """One Holding with these tasks, all of one client."""
-        proof = (self.grant_of(owner or self.owner) if grant is None else grant) if tasks else b""
-        worker.send(
-            "holding",
-            ids=b"".join(task.id for task in tasks),
-            attempts=b"".join(task.attempt.to_bytes(2, "little") for task in tasks),
-            states=bytes([state] * len(tasks)),
-            clients=(owner or self.owner) * len(tasks),
-            isLast=is_last,
-            grants=proof,
-            grantSizes=bytes([len(proof)]) if proof else b"",
-            workerCount=worker_count,
+        proof = self.grant_of(owner or self.owner) if grant is None else grant
+        worker.holds(
+            *tasks, owner=owner or self.owner, grant=proof, state=state, is_last=is_last, worker_count=worker_count
         )
 
 
 def _has_feature(scene: Scene, peer: WorkerPeer) -> None:
-    is_on = FEATURE in peer.welcome["features"]
-    is_declared = FEATURE in scene.arena.manifest.features
-    scene.check(is_on or not is_declared, f"the manifest claims `{FEATURE}`, the Welcome leaves it out", "HSK-6")
-    scene.needs(is_on, f"the feature `{FEATURE}` is optional, and this scheduler does not name it")
+    is_on = PRESENT_HELD in peer.welcome["features"]
+    is_declared = PRESENT_HELD in scene.arena.manifest.features
+    scene.check(is_on or not is_declared, f"the manifest claims `{PRESENT_HELD}`, the Welcome leaves it out", "HSK-6")
+    scene.needs(is_on, f"the feature `{PRESENT_HELD}` is optional, and this scheduler does not name it")
 
 
 def canceled(worker: WorkerPeer) -> list[bytes]:
@@ -113,13 +103,13 @@ def the_generation_is_above_all_that_peers_have_seen(scene: Scene) -> None:
     worker = past.worker(generation=41)
     scene.check(worker.welcome["generation"] > 41, f"the Welcome tells {worker.welcome['generation']}", "HSK-35")
     past.holds(worker)
-    fresh = scene.client(features=[FEATURE])
+    fresh = scene.client(features=[PRESENT_HELD])
     scene.check(fresh.welcome["generation"] >= worker.welcome["generation"], "the generation falls", "HSK-35")
     fresh.submit(1)
     late = scene.client(**past.hello(generation=1_000))
     raised = late.welcome["generation"]
     scene.check(raised > 1_000, f"the Welcome after a Hello with generation 1000 tells {raised}", "HSK-35")
-    own = {"features": [FEATURE], "generation": raised, "lastServerId": late.welcome["serverId"]}
+    own = {"features": [PRESENT_HELD], "generation": raised, "lastServerId": late.welcome["serverId"]}
     scene.equal(scene.client(**own).welcome["generation"], raised, "the generation for a peer of its own", "HSK-35")
     fresh.submit(1)
     scene.settle(fresh, worker)
@@ -130,7 +120,7 @@ def the_generation_is_above_all_that_peers_have_seen(scene: Scene) -> None:
 @case("SCH-63", "SCH-64", fresh=True)
 def a_worker_gets_nothing_before_its_last_holding(scene: Scene) -> None:
     past = Past(scene)
-    worker, client = past.worker(), scene.client(features=[FEATURE])
+    worker, client = past.worker(), scene.client(features=[PRESENT_HELD])
     client.submit(1)
     client.fence()
     is_quiet(scene, worker, "SCH-63", "it has not presented anything yet")
@@ -244,7 +234,7 @@ def a_holding_that_is_not_due_changes_nothing(scene: Scene) -> None:
     """Of a worker without a past, and of one that has presented everything."""
     past = Past(scene)
     client = scene.client()
-    done, fresh = past.worker(credit=0), scene.worker(credit=0, features=[FEATURE])
+    done, fresh = past.worker(credit=0), scene.worker(credit=0, features=[PRESENT_HELD])
     past.holds(done)
     tasks = client.submit(2)
     client.fence()
@@ -266,7 +256,7 @@ def queued_tasks_wait_for_the_workers_that_there_were(scene: Scene) -> None:
     client.fence()
     past.holds(first, worker_count=2)
     is_quiet(scene, first, "SCH-65", "another worker may have begun them")
-    stranger = scene.client(features=[FEATURE])
+    stranger = scene.client(features=[PRESENT_HELD])
     stranger.submit(1)
     scene.settle(stranger, first)
     first.expect_dispatch(1, "SCH-65", "its client has had no other scheduler")
@@ -338,7 +328,7 @@ def results_count_as_delivered_when_the_client_has_acknowledged_them(scene: Scen
 @timing("SCH-76", fresh=True)
 def results_that_no_client_can_be_told_are_not_delivered(scene: Scene) -> None:
     past = Past(scene)
-    worker, other = past.worker(), scene.client(features=[FEATURE])
+    worker, other = past.worker(), scene.client(features=[PRESENT_HELD])
     task = Task(id=new_id(), function=b"f" * 16, parts=())
     past.holds(worker, task, state=ENDED)
     worker.finish(task, credit=5)

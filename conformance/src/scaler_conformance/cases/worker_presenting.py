@@ -6,7 +6,8 @@ from __future__ import annotations
 from scaler_conformance.case import cases_for
 from scaler_conformance.cases.worker_running import call, is_success
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.scheduler import ENDED, PRESENT_HELD, QUEUED, WorkerGuest
+from scaler_conformance.play.roles import ENDED, PRESENT_HELD, QUEUED
+from scaler_conformance.play.scheduler import WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import Result, Task
 

@@ -56,6 +56,9 @@ def _dispatches(player: SchedulerPlayer) -> None:
     for worker in player.workers:
         tasks = worker.dispatched("SCH-23")
         for task in tasks:
+            if task.header["generation"] < player.generation:
+                text = f"a Dispatch has generation {task.header['generation']}, and {player.generation} was told"
+                raise Breach(text, "SCH-61")
             player.model.dispatched(worker.peer_id, task, _name(player, task.id))
         given.append((worker.peer_id, worker.name, tasks))
     for peer, name, tasks in given:
@@ -137,4 +140,5 @@ def _rest(player: SchedulerPlayer) -> None:
     for client in player.clients:
         client.expect_nothing(clause="SCH-22")
     for worker in player.workers:
+        worker.take("delivered")
         worker.expect_nothing(clause="SCH-6")

@@ -45,6 +45,8 @@ class ModelTask:
     missing: set[bytes] = field(default_factory=set)
     cancels: int = 0
     lost_with: int = 0
+    #: its worker has presented it
+    is_adopted: bool = False
     #: its client's session has ended: nothing is said about it any more
     is_orphan: bool = False
     status: int = -1
@@ -131,6 +133,22 @@ class SchedulerModel:
         self._move(task, event, QUEUED)
         return True
 
+    def presented(self, worker: bytes, identifier: bytes, attempt: int) -> None:
+        """A worker of the scheduler before has this task, as this attempt."""
+        task = self.tasks[identifier]
+        if task.state == QUEUED:
+            self._move(task, "a worker has presented it", DISPATCHED)
+        elif task.state == DISPATCHED and task.is_adopted and attempt > task.attempt:
+            self.told[task.worker, identifier] += 1
+            self._put_down(task)
+            self._move(task, "another worker presents it, with a higher attempt", DISPATCHED)
+        else:
+            self.told[worker, identifier] += 1
+            return
+        task.attempt, task.worker, task.is_adopted = attempt, worker, True
+        self.workers[worker].held[identifier] = task
+        self.maybe_lost.discard(identifier)
+
     def returned(self, worker: bytes, identifier: bytes) -> None:
         task = self.tasks.get(identifier)
         if task is None or task.worker != worker or task.state not in (DISPATCHED, CANCELING):
@@ -158,7 +176,7 @@ class SchedulerModel:
 
     def worker_gone(self, worker: bytes, *, is_lost: bool) -> None:
         for task in list(self.workers.pop(worker).held.values()):
-            task.worker = b""
+            task.worker, task.is_adopted = b"", False
             if task.state == CANCELING:
                 self._end(task, CODES.STATUS_CANCELED, "its worker is lost or leaves")
                 continue
@@ -184,7 +202,7 @@ class SchedulerModel:
 
     def _put_down(self, task: ModelTask) -> None:
         self.workers[task.worker].held.pop(task.id, None)
-        task.worker = b""
+        task.worker, task.is_adopted = b"", False
 
     # ------------------------------------------------------------ ends
 

@@ -8,22 +8,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scaler_conformance.play.ids import new_id
-from scaler_conformance.play.roles import ClientPeer, WorkerPeer
+from scaler_conformance.play.roles import ENDED as HAS_ENDED
+from scaler_conformance.play.roles import PRESENT_HELD, RUNNING, ClientPeer, WorkerPeer
 from scaler_conformance.play.samples import samples
 from scaler_conformance.scene import Scene
+from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message, Task, write_tasks
 
-from .scheduler_model import CANCELING, DISPATCHED, ENDED, ModelTask, ModelWorker, SchedulerModel, value_of
+from .scheduler_model import CANCELING, DISPATCHED, ENDED, QUEUED, ModelTask, ModelWorker, SchedulerModel, value_of
 from .steps import Step
 
 #: How often each step is drawn.
 WEIGHTS = {
     "finish": 22, "submit": 14, "credit": 8, "cancel": 7, "answer_cancel": 12, "give_back": 4, "cancel_all": 1,
     "stale_result": 3, "submit_again": 2, "submit_wrong": 2, "log": 2, "strange": 2,
-    "worker_joins": 3, "worker_leaves": 2, "worker_lost": 3, "worker_resumes": 2,
+    "worker_joins": 3, "worker_leaves": 2, "worker_lost": 3, "worker_resumes": 2, "worker_presents": 3,
     "client_joins": 1, "client_leaves": 1, "client_replaced": 1, "client_resumes": 2,
 }  # fmt: skip
 MOST_PEERS = 3
+PREDECESSOR = bytes(range(16))
+"""One for all sequences: with each other one a scheduler would begin to wait for its workers once more (SCH-65)."""
 STATUS_CHOICES = (0, 0, 0, 0, CODES.STATUS_FAILED, CODES.STATUS_FAILED, CODES.STATUS_TIMED_OUT, CODES.STATUS_REFUSED,
                   CODES.STATUS_PROCESSOR_DIED, CODES.STATUS_CANCELED)  # fmt: skip
 OFFERS: tuple[dict[str, int], ...] = ({}, {}, {"gpu": 2}, {"gpu": -1, "big": -1})
@@ -49,6 +53,8 @@ class SchedulerPlayer:
         self.unknown: Counter[tuple[bytes, bytes]] = Counter()
         self.empty: Counter[bytes] = Counter()
         self.edges = edges
+        #: the highest that a Welcome has told
+        self.generation = 0
         self._client_joins(0, 0, 0, 0)
         self._worker_joins(2, 0, 0, 0)
         self._worker_joins(1, 3, 2, 0)
@@ -203,6 +209,68 @@ class SchedulerPlayer:
         self.workers.append(worker)
         self.model.workers[worker.peer_id] = ModelWorker(limit, extra, offered)
         return worker
+
+    def _worker_presents(self, who: int, which: int, how: int, more: int) -> WorkerPeer | None:
+        """A worker of the scheduler before comes, with tasks of one client: some that this client has submitted, and
+        some that have ended, which it submits now."""
+        client = self._client(who)
+        if client is None or len(self.workers) >= MOST_PEERS:
+            return None
+        seen = self.generation + how % 2
+        worker = self.scene.worker(more % 3, features=[PRESENT_HELD], generation=seen, lastServerId=PREDECESSOR)
+        self.workers.append(worker)
+        entry = self.model.workers[worker.peer_id] = ModelWorker(more % 3, 0, {})
+        if PRESENT_HELD not in worker.welcome["features"]:
+            return worker
+        self.generation = worker.welcome["generation"]
+        if self.generation <= seen:
+            raise Breach(f"a peer has seen generation {seen}, and the Welcome tells {self.generation}", "HSK-35")
+        entry.limit = 0  # until all is presented
+        held = self._presentable(client, which, more)
+        ended = client.new_tasks(1 + more % 2)
+        self._holds(worker, client, held, RUNNING, is_last=False)
+        if any(message.kind != "cancel" for message in worker.inbox):
+            raise Breach(f"{worker.name} was sent {worker.last_words()} before its last Holding", "SCH-63")
+        self._holds(worker, client, ended, HAS_ENDED, is_last=True)
+        if not worker.take("delivered"):
+            raise Breach(f"the last Holding of {worker.name} was not answered", "SCH-64")
+        entry.limit = more % 3
+        for task in held:
+            self.model.presented(worker.peer_id, task.id, task.attempt)
+        if how % 4 == 3:  # once more: none of it is taken (SCH-62)
+            self._holds(worker, client, self._presentable(client, which, more), RUNNING, is_last=True)
+        self._submit_ended(worker, client, ended, is_told_first=bool(how // 4 % 2))
+        return worker
+
+    def _presentable(self, client: ClientPeer, which: int, more: int) -> list[Task]:
+        """Some of its tasks, with attempts that are lower or higher than those that the scheduler knows."""
+        mine = [task for task in self._mine(client) if task.state in (QUEUED, DISPATCHED, CANCELING) and not task.needs]
+        chosen = [mine[(which + at) % len(mine)] for at in range(min(len(mine), more // 2 % 4))]
+        return [replace(task.task, attempt=max(1, task.attempt - 1 + more // 8 % 4)) for task in chosen]
+
+    def _holds(self, worker: WorkerPeer, client: ClientPeer, tasks: list[Task], state: int, *, is_last: bool) -> None:
+        grant = client.welcome["ownerGrant"]
+        worker.holds(*tasks, owner=client.peer_id, grant=grant, state=state, is_last=is_last, worker_count=1)
+        worker.fence()
+
+    def _submit_ended(self, worker: WorkerPeer, client: ClientPeer, tasks: list[Task], *, is_told_first: bool) -> None:
+        """Their results may come before their client does."""
+        if is_told_first:
+            self._tell_ended(worker, tasks)
+        client.submit(tasks)
+        client.fence()
+        for task in tasks:
+            self.model.submitted(ModelTask(task, client.peer_id, 0, 0, 0, 1, {}, is_unwanted=False))
+            self.model.presented(worker.peer_id, task.id, task.attempt)
+        if not is_told_first:
+            self._tell_ended(worker, tasks)
+        for task in tasks:
+            self.model.reported(worker.peer_id, task.id, task.attempt, CODES.STATUS_SUCCESS)
+
+    def _tell_ended(self, worker: WorkerPeer, tasks: list[Task]) -> None:
+        for task in tasks:
+            worker.finish(task, value=value_of(task.id, task.attempt))
+        worker.fence()
 
     def _worker(self, number: int) -> WorkerPeer | None:
         return self.workers[number % len(self.workers)] if self.workers else None

@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from scaler_conformance.play.ids import content_id, named_function, new_id
-from scaler_conformance.play.roles import ids_of, outcomes_of
-from scaler_conformance.play.scheduler import ENDED, PRESENT_HELD, QUEUED, Presented, WorkerGuest
+from scaler_conformance.play.roles import ENDED, PRESENT_HELD, QUEUED, ids_of, outcomes_of
+from scaler_conformance.play.scheduler import Presented, WorkerGuest
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, Message, Result, Task, Unreadable, read_results

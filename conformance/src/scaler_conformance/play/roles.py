@@ -26,6 +26,9 @@ from scaler_conformance.wire import (
 from .dialer import Dialer
 from .ids import content_id, named_function, new_id
 
+PRESENT_HELD = "present-held"
+QUEUED, RUNNING, ENDED = range(3)
+"""States of a task in Holding."""
 ECHO = content_id(named_function("echo"))
 RAW = CODES.CALL_RAW
 
@@ -130,6 +133,23 @@ class WorkerPeer(Dialer):
 
     def give_back(self, *tasks: Task, is_answer: bool = False) -> int:
         return self.send("returned", ids=b"".join(task.id for task in tasks), isRecallAnswer=is_answer)
+
+    def holds(
+        self, *tasks: Task, owner: bytes, grant: bytes, state: int, is_last: bool = True, worker_count: int = 0
+    ) -> int:
+        """One Holding with these tasks, all of one client."""
+        proof = grant if tasks else b""
+        return self.send(
+            "holding",
+            ids=b"".join(task.id for task in tasks),
+            attempts=b"".join(task.attempt.to_bytes(2, "little") for task in tasks),
+            states=bytes([state] * len(tasks)),
+            clients=owner * len(tasks),
+            isLast=is_last,
+            grants=proof,
+            grantSizes=bytes([len(proof)]) if proof else b"",
+            workerCount=worker_count,
+        )
 
     def answer_cancel(self, *pairs: tuple[bytes, int]) -> int:
         ids, outcomes = b"".join(name for name, _ in pairs), bytes(outcome for _, outcome in pairs)

@@ -28,9 +28,6 @@ from .roles import RAW, ids_of, outcomes_of
 from .samples import may_send
 
 BACK_SECONDS = 15.0
-PRESENT_HELD = "present-held"
-QUEUED, RUNNING, ENDED = range(3)
-"""States of a task in Holding."""
 
 
 @dataclass(frozen=True, slots=True)
