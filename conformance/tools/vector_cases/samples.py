@@ -313,7 +313,7 @@ FUNCTIONS: list[Message] = [
     WorkerStatus(
         functions=struct.pack("<16sQQ16sQQ", OBJECT, 2_500_000, 1_500_000, bytes(16), 2**40, 0),
         function_buckets=struct.pack("<HHIHHIHHI", 0, 0, 8, 0, 29, 1, 1, 60, 2**32 - 1),
-        stack_samples=TREES,
+        stack_samples=TREES, host_memory_bytes=2**40,
     ),
     ClusterStatus(
         9, 100, SERVER, task_counts=(Count("success", 9),),

@@ -45,7 +45,7 @@ AWKWARD = 'w"0\\\n{}é'
 
 
 def worker(name: str, host: str, process_id: int) -> WorkerEntry:
-    status = WorkerStatus(0.25, 1000, 5000, 3, 1, (ProcessorStatus(7, 2, 0.5, 2000),))
+    status = WorkerStatus(0.25, 1000, 5000, 3, 1, (ProcessorStatus(7, 2, 0.5, 2000),), host_memory_bytes=8000)
     software = Software("scaler-worker", "1", "Python", host, process_id)
     return WorkerEntry(PeerId(b"w" * 16), name, software, completed_count=process_id, status=status)
 
@@ -86,6 +86,7 @@ STATUS = ClusterStatus(
     managers=(ManagerEntry(PeerId(b"m" * 16), "grid", target_count=3, running_count=2, trouble="no quota"),),
     storage=StorageStatus(0, 6, traffic=(HostTraffic("a", 70, 5), HostTraffic("", 30, 1 << 40))),
     is_storage_connected=True,
+    repeat_counts=(Count("worker_lost", 3),),
 )
 TAKEN = replace(STATUS, workers=tuple(worker(name, "a", 1) for name in ("w", "w", "w#2", "w", "w#2", "w#2#2")))
 LIVE = ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=STATUS)
@@ -138,6 +139,7 @@ def test_what_is_told() -> None:
     assert value(LIVE, "scaler_storage_received_bytes_total") == 100
     assert value(LIVE, "scaler_storage_sent_bytes_total") == (1 << 40) + 5, "of all hosts"
     assert value(LIVE, "scaler_worker_resident_memory_bytes", worker="0", host="b") == 3000
+    assert value(LIVE, "scaler_worker_host_memory_bytes", worker="0", host="b") == 8000
 
 
 def test_workers_of_one_name_are_told_apart_in_the_same_way_each_time() -> None:

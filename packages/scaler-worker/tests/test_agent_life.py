@@ -207,7 +207,7 @@ def test_status_tells_what_is_going_on(cluster: Any, worker: Any, running_path: 
     )
     (processor,) = [p for p in status.processors if p.task_id]
     assert processor.task_id == task and processor.state == 2 and processor.rss_bytes > 2**20
-    assert status.agent_rss_bytes > 2**20 and status.host_free_bytes > 0
+    assert status.agent_rss_bytes > 2**20 and status.host_memory_bytes >= status.host_free_bytes > 0
 
 
 def test_preload_runs_before_the_first_task(cluster: Any, start_worker: Any) -> None:

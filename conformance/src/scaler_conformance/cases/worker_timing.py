@@ -110,6 +110,19 @@ def it_tells_its_status_about_every_heartbeat(scene: Scene) -> None:
     scene.check(2 <= came <= 40, f"{came} WorkerStatus came in ten heartbeats")
 
 
+@case("WRK-64")
+def its_host_has_no_less_memory_than_is_free_there(scene: Scene) -> None:
+    worker = scene.worker_under_test()
+
+    def statuses() -> list[Message]:
+        return [message for message in worker.history if message.kind == "workerStatus"]
+
+    scene.pump.until(lambda: bool(statuses()), 10.0)
+    for status in statuses():
+        told, free = status["hostMemoryBytes"], status["hostFreeBytes"]
+        scene.check(told == 0 or told >= free, f"hostMemoryBytes is {told}, and {free} of them are free", "WRK-64")
+
+
 @case("WRK-21", "LIV-9")
 def a_ping_is_answered_at_once_while_tasks_run(scene: Scene) -> None:
     worker = scene.worker_under_test()

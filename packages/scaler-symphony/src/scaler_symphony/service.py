@@ -282,5 +282,7 @@ class SymphonyService:
         )
         with self._process.oneshot():
             cpu, rss_bytes = self._process.cpu_percent(None) / 100, self._process.memory_info().rss
-        free_bytes = psutil.virtual_memory().available
-        return WorkerStatus(cpu, rss_bytes, free_bytes, queued_count=len(tables.queue), processors=processors)
+        memory = psutil.virtual_memory()
+        return WorkerStatus(
+            cpu, rss_bytes, memory.available, len(tables.queue), processors=processors, host_memory_bytes=memory.total
+        )

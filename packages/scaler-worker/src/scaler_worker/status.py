@@ -28,11 +28,12 @@ class StatusReader:
         cpu, rss_bytes = _usage(self._agent)
         sampler = core.tables.sampler
         ended_count, samples = sampler.take(now) if sampler is not None else (0, b"")
+        memory = psutil.virtual_memory()
         functions, function_buckets = core.tables.run_times.take()
         return WorkerStatus(
             agent_cpu=cpu,
             agent_rss_bytes=rss_bytes,
-            host_free_bytes=psutil.virtual_memory().available,
+            host_free_bytes=memory.available,
             queued_count=len(core.tables.queue) + len(core.tables.ahead.waiting),
             blocked_count=sum(p.is_waiting for p in core.tables.processors.values()),
             processors=processors,
@@ -44,6 +45,7 @@ class StatusReader:
             functions=functions,
             function_buckets=function_buckets,
             stack_samples=core.tables.stack_samples.take(),
+            host_memory_bytes=memory.total,
         )
 
     def _processor(self, processor: Processor) -> ProcessorStatus:

@@ -50,6 +50,7 @@ class WorkerStatus:
     functions: bytes = b""
     function_buckets: bytes = b""
     stack_samples: bytes = b""
+    host_memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,9 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
   # of the name, u8 length of the file's base name, both in UTF-8. Then n nodes, each: u16 parent (0: the function itself;
   # i: the i-th node, which comes before), u16 frame, counted from 0, u32 microseconds in this call itself. A frame
   # "(other)" without a file is all calls that are left out there. (WRK-61, WRK-63)
+
+  hostMemoryBytes @14 :UInt64 = 0;
+  # All memory of its host, of which `hostFreeBytes` are free; zero: not told. (WRK-64)
 }
 
 struct SampleTasks @0xdbb7eeb51d76a39b {

@@ -231,6 +231,11 @@ _WORKER_GAUGES: tuple[tuple[str, str, Callable[[WorkerEntry], float]], ...] = (
         "Memory that is free on its host.",
         lambda one: one.status.host_free_bytes,
     ),
+    (
+        "scaler_worker_host_memory_bytes",
+        "All memory of its host; 0: not told.",
+        lambda one: one.status.host_memory_bytes,
+    ),
     ("scaler_worker_held_tasks", "Tasks given to it that have not ended.", lambda one: one.held_count),
     ("scaler_worker_queued_tasks", "Tasks it holds that have not begun.", lambda one: one.status.queued_count),
     ("scaler_worker_blocked_tasks", "Tasks that wait for their children.", lambda one: one.status.blocked_count),
