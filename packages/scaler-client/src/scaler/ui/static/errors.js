@@ -32,7 +32,7 @@ export class Errors {
     this.events = new Table(at("event-table"), [
       number("at", "Time", clock), { key: "kind", title: "Event", show: (kind) => kind.replaceAll("_", " ") },
       { key: "subject", title: "Name", draw: (cell, { kind, subject }) => linked(cell, subject, kind === "control", openTask) },
-      { key: "text", title: "Text", draw: (cell, { kind, text }) => linked(cell, text, HOLDS.has(kind), openTask) },
+      { key: "text", title: "Text", kind: "long", draw: (cell, { kind, text }) => linked(cell, text, HOLDS.has(kind), openTask) },
       number("tasks", "Tasks run again", (value) => (value ? count(value) : "")),
     ], { caption: "What happened to the cluster, the latest first", rowClass: (row) => (BAD.has(row.kind) ? "silent" : "") });
     at("error-search").addEventListener("input", () => this.show());
