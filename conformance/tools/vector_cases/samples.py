@@ -250,6 +250,7 @@ FULL: list[Message] = [
         standby_of="tcp://10.0.0.9:2345", standbys=("scaler-scheduler on n2", ""), is_recovering=True,
         recovery_seconds=1.5, expected_count=2**31, presented_count=7,
         repeat_counts=(Count("worker_lost", 2**33), Count("x-moon", 1)),
+        queued_buckets=bytes((0, 29, 60)), queued_bucket_counts=join_u64([2**39, 1, 2]), queued_seconds=2**33 + 0.5,
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

@@ -87,6 +87,9 @@ STATUS = ClusterStatus(
     storage=StorageStatus(0, 6, traffic=(HostTraffic("a", 70, 5), HostTraffic("", 30, 1 << 40))),
     is_storage_connected=True,
     repeat_counts=(Count("worker_lost", 3),),
+    queued_buckets=bytes((0, 5, 60)),
+    queued_bucket_counts=join_u64([4, 2, 1]),
+    queued_seconds=12.5,
 )
 TAKEN = replace(STATUS, workers=tuple(worker(name, "a", 1) for name in ("w", "w", "w#2", "w", "w#2", "w#2#2")))
 LIVE = ClusterState("tcp://127.0.0.1:1", Condition.LIVE, status=STATUS)
@@ -140,6 +143,9 @@ def test_what_is_told() -> None:
     assert value(LIVE, "scaler_storage_sent_bytes_total") == (1 << 40) + 5, "of all hosts"
     assert value(LIVE, "scaler_worker_resident_memory_bytes", worker="0", host="b") == 3000
     assert value(LIVE, "scaler_worker_host_memory_bytes", worker="0", host="b") == 8000
+    bounds = ("0.0001", "0.0004", "0.0016", "+Inf")
+    waits = [value(LIVE, "scaler_tasks_queued_seconds_bucket", le=bound) for bound in bounds]
+    assert waits == [4, 4, 6, 7] and value(LIVE, "scaler_tasks_queued_seconds_sum") == 12.5
 
 
 def test_workers_of_one_name_are_told_apart_in_the_same_way_each_time() -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from dataclasses import replace
 
 import pytest
 from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
 
 from scaler_protocol.codes import ROLE_CLIENT, STATUS_CANCELED, STATUS_FAILED
-from scaler_protocol.columns import BUCKETS, join_u16, join_u32, split_u64
+from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKETS, join_u16, join_u32, split_u64
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import FunctionEntry, NameFunctions, Results, Submit, TaskHeader, WorkerStatus
+from scaler_protocol.messages import (
+    ClusterStatus,
+    FunctionEntry,
+    NameFunctions,
+    Results,
+    Submit,
+    TaskHeader,
+    WorkerStatus,
+)
 from scaler_scheduler.core import function_counts, invariants
 
 SEVERAL = [bytes([number]) * ID_BYTES for number in range(1, 4)]
@@ -248,3 +257,28 @@ def test_a_graph_of_several_functions_in_slices() -> None:
     found = functions(story)
     assert sum(one.submitted_count for one in found.values()) == 3000
     assert sum(one.canceled_count for one in found.values()) == 1500
+
+
+def waits(status: ClusterStatus) -> dict[int, int]:
+    return dict(zip(status.queued_buckets, split_u64(status.queued_bucket_counts), strict=True))
+
+
+def test_how_long_tasks_were_queued_is_counted_at_each_dispatch() -> None:
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=1, reserve=0)
+    story.submit("c", ["at once", "later"])
+    story.settle()
+    assert waits(story.core.snapshot(story.now)) == {0: 1}
+    story.now = 2.0
+    story.results("w", ["at once"])
+    story.settle()
+    bucket = bisect_left(BUCKET_BOUNDS_MICROSECONDS, 2_000_000)
+    assert waits(story.core.snapshot(story.now)) == {0: 1, bucket: 1}
+    story.lost("w")
+    story.now = 3.5
+    story.worker("v", credit=9)
+    story.settle()
+    status = story.core.snapshot(story.now)
+    assert waits(status) == {0: 1, bucket: 1, bisect_left(BUCKET_BOUNDS_MICROSECONDS, 3_500_000): 1}
+    assert status.queued_seconds == 5.5

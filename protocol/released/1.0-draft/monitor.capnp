@@ -78,6 +78,12 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   repeatCounts @37 :List(Count);
   # How often a task has begun another attempt since the start, by why: worker_lost, worker_left, processor_died, failed;
   # others may be added (MON-6). (MON-58)
+
+  queuedBuckets @38 :Data;
+  # u8·n, rising: those buckets of WorkerStatus.functionBuckets in which there are any of the times from the submission of a
+  # task until a worker was given it. (MON-60)
+  queuedBucketCounts @39 :Data;   # u64·n: how many. A task that was given to two workers counts twice
+  queuedSeconds @40 :Float64;     # all these times added up
 }
 
 struct FunctionEntry @0xc7d1e5a3928b4f06 {

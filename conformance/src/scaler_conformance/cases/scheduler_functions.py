@@ -22,8 +22,11 @@ def entry_of(status: Message, function: bytes) -> dict[str, Any]:
 
 
 def buckets_of(entry: dict[str, Any]) -> dict[int, int]:
-    counts = struct.unpack(f"<{len(entry['buckets'])}Q", entry["bucketCounts"])
-    return dict(zip(entry["buckets"], counts, strict=True))
+    return by_bucket(entry["buckets"], entry["bucketCounts"])
+
+
+def by_bucket(buckets: bytes, counts: bytes) -> dict[int, int]:
+    return dict(zip(buckets, struct.unpack(f"<{len(buckets)}Q", counts), strict=True))
 
 
 def adds_up(scene: Scene, status: Message) -> None:
@@ -125,3 +128,30 @@ def times_grow_with_the_tasks_that_wait(scene: Scene) -> None:
     scene.check(last["dispatchedSeconds"] >= other["dispatchedSeconds"], "dispatchedSeconds has fallen")
     scene.check(last["queuedSeconds"] >= other["queuedSeconds"], "queuedSeconds has fallen")
     scene.check(one["queuedSeconds"] < 60.0, f"queuedSeconds is {one['queuedSeconds']:g} of tasks that have just come")
+
+
+@case("MON-60", seconds=40.0)
+def the_times_until_tasks_are_dispatched_are_counted(scene: Scene) -> None:
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=3), scene.client()
+
+    def told() -> tuple[int, int, float]:
+        """All, those of more than 0.41 s, and their sum."""
+        status = snapshot(watcher)
+        counts = by_bucket(status["queuedBuckets"], status["queuedBucketCounts"])
+        return sum(counts.values()), sum(counts[one] for one in counts if one > 24), status["queuedSeconds"]
+
+    before = told()
+    client.submit(4)
+    scene.settle(client, worker)
+    held = worker.expect_dispatch(3)
+    early = told()
+    scene.equal(early[0] - before[0], 3, "times that were counted when three tasks were dispatched")
+    scene.check(early[2] - before[2] < 120.0, f"three tasks were queued for {early[2] - before[2]:.1f} s together")
+    scene.pump.for_seconds(0.5)
+    worker.finish(held[0])
+    scene.settle(client, worker)
+    worker.expect_dispatch(1)
+    late = told()
+    scene.equal(late[0] - early[0], 1, "times that were counted when the fourth was dispatched")
+    scene.equal(late[1] - early[1], 1, "of these, longer ones: it was queued for half a second")
+    scene.check(late[2] - early[2] >= 0.5, f"the fourth was queued for {late[2] - early[2]:.3f} s")

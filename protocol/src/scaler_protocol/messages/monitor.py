@@ -191,6 +191,9 @@ class ClusterStatus:
     event_count: int = 0
     functions: tuple[FunctionEntry, ...] = ()
     repeat_counts: tuple[Count, ...] = ()
+    queued_buckets: bytes = b""
+    queued_bucket_counts: bytes = b""
+    queued_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

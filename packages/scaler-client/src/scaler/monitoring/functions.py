@@ -5,7 +5,6 @@ And which objects are functions, or their results (MON-59).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scaler_protocol.codes import OBJECT_CODE_SET, OBJECT_FUNCTION, OBJECT_RESULT
@@ -99,7 +98,7 @@ def functions_of(status: ClusterStatus) -> list[FunctionFigures]:
         one.dispatched_seconds += entry.dispatched_seconds
         one.run_seconds += entry.run_seconds
         one.cpu_seconds += entry.cpu_seconds
-        for bucket, runs in _buckets(entry):
+        for bucket, runs in counts_of(entry.buckets, entry.bucket_counts).items():
             one.runs[bucket] = one.runs.get(bucket, 0) + runs
     return list(found.values())
 
@@ -121,12 +120,12 @@ def object_text(entry: ObjectEntry) -> str:
     return f"{object_kind(entry)} {of}{entry.name}".rstrip()
 
 
-def _buckets(entry: FunctionEntry) -> Iterable[tuple[int, int]]:
-    """Columns that do not agree are a broken scheduler's: then there are no runs."""
-    if 8 * len(entry.buckets) != len(entry.bucket_counts):
-        return ()
-    columns = zip(entry.buckets, split_u64(entry.bucket_counts), strict=True)
-    return [(bucket, runs) for bucket, runs in columns if bucket < BUCKETS]
+def counts_of(buckets: bytes, counts: bytes) -> dict[int, int]:
+    """By bucket. Columns that do not agree are a broken scheduler's: then there are none."""
+    if 8 * len(buckets) != len(counts):
+        return {}
+    columns = zip(buckets, split_u64(counts), strict=True)
+    return {bucket: count for bucket, count in columns if bucket < BUCKETS}
 
 
 def quantile(runs: dict[int, int], share: float) -> float | None:

@@ -18,7 +18,7 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.registry import Collector
 
 from scaler.monitoring import ClusterState, FunctionFigures, UserFigures, functions_of, users_of
-from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS
+from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS, counts_of
 from scaler.ui.model import names_of
 from scaler.ui.tally import Tally
 from scaler_protocol.errors import readable
@@ -113,6 +113,10 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
     for count in status.repeat_counts[:REASONS_LIMIT]:
         repeated.add_metric([readable(count.name)], count.value)
     yield repeated
+    waits = HistogramMetricFamily("scaler_tasks_queued_seconds", "From the submission of a task to its dispatch.")
+    counts = counts_of(status.queued_buckets, status.queued_bucket_counts)
+    waits.add_metric([], _cumulative(counts), status.queued_seconds)
+    yield waits
     submitted = sum(count.value for count in status.task_counts)
     yield _counter("scaler_tasks_submitted", "Tasks that were submitted.", submitted)
     names = names_of(status.function_names)

@@ -34,7 +34,7 @@ class Chunk:
 
     __slots__ = (
         "__dict__", "batch", "client", "combination", "counts", "dropped", "has_dependencies", "header", "ids",
-        "is_plain", "unfinished",
+        "is_plain", "submitted_at", "unfinished",
     )  # fmt: skip
 
     #: of a graph: tasks that ended, and not well. In the instance once there are any
@@ -59,6 +59,7 @@ class Chunk:
         self.dropped: frozenset[int] | set[int] | range = NONE_DROPPED
         #: what is counted of its function; None: it has several, or was not accepted yet
         self.counts: FunctionCounts | None = None
+        self.submitted_at = 0.0
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 

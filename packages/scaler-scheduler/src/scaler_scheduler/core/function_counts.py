@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING
 
-from scaler_protocol.columns import BUCKET_ROW, BUCKETS, FUNCTION_ROW, join_u64, split_u16
+from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKET_ROW, BUCKETS, FUNCTION_ROW, join_u64, split_u16
 from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import FunctionEntry, WorkerStatus
 from scaler_scheduler.core.names import FunctionNames
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.chunk import Chunk
     from scaler_scheduler.core.workers import Worker
 
+BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 ROWS_MAX = 1_000
 """Functions that are counted one by one."""
 ROWS_OF_A_BATCH = 256
@@ -104,6 +105,12 @@ class FunctionCounts:
                 self.add_runs(bucket, runs)
 
 
+def bucket_columns(counts: Sequence[int]) -> tuple[bytes, bytes]:
+    """Those buckets in which there are any, and how many."""
+    found = [(bucket, count) for bucket, count in enumerate(counts) if count]
+    return bytes(bucket for bucket, _ in found), join_u64([count for _, count in found])
+
+
 class FunctionTable:
     def __init__(self) -> None:
         self.names = FunctionNames()
@@ -111,6 +118,9 @@ class FunctionTable:
         self.others = FunctionCounts()
         #: so many functions are counted with the others before the table is gone through again
         self._passed_over = 0
+        #: of all tasks, how long before they were given to a worker they were submitted (MON-60)
+        self.queued_buckets = [0] * BUCKETS
+        self.queued_seconds = 0.0
 
     # ------------------------------------------------------------ tasks
 
@@ -123,12 +133,13 @@ class FunctionTable:
             return
         count = len(chunk.ids)
         chunk.counts = row
-        row.used_at = now
+        chunk.submitted_at = row.used_at = now
         row.submitted += count
         row.open_at -= count * now
 
     def enter(self, chunk: Chunk, now: float) -> None:
         """Before its first task is counted."""
+        chunk.submitted_at = now
         functions, indexes = chunk.batch.functions, chunk.batch.function_indexes
         if not indexes or len(functions) == ID_BYTES:
             chunk.counts = self._row(functions[:ID_BYTES], chunk, now)
@@ -220,7 +231,7 @@ class FunctionTable:
 
     def _entry(self, row: FunctionCounts, now: float) -> FunctionEntry:
         ended = row.ended
-        runs = [(bucket, count) for bucket, count in enumerate(row.buckets or ()) if count]
+        buckets, counts = bucket_columns(row.buckets or ())
         return FunctionEntry(
             function_id=ObjectId(row.function_id),
             name=self.names.of(row.function_id),
@@ -236,8 +247,8 @@ class FunctionTable:
             dispatched_seconds=row.dispatched_seconds(now),
             run_seconds=row.run_microseconds / 1e6,
             cpu_seconds=row.cpu_microseconds / 1e6,
-            buckets=bytes(bucket for bucket, _ in runs),
-            bucket_counts=join_u64([count for _, count in runs]),
+            buckets=buckets,
+            bucket_counts=counts,
         )
 
     def every(self) -> Iterator[FunctionCounts]:

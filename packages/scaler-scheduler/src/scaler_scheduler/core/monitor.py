@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
+from scaler_scheduler.core.function_counts import bucket_columns
 from scaler_scheduler.core.ready import named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
@@ -30,6 +31,7 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event
     """The part of a ClusterStatus that the core knows; the shell adds processor time, memory and message counts.
     Watchers know the events up to the number `told_event`."""
     functions = _functions(tables)
+    queued_buckets, queued_counts = bucket_columns(tables.functions.queued_buckets)
     return ClusterStatus(
         task_counts=tuple(Count(state.value, tables.counts[state]) for state in (*UNFINISHED, *FINISHED)),
         function_counts=tuple(Count(function_id.hex(), tasks) for function_id, tasks in functions.items()),
@@ -45,6 +47,9 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event
         event_count=tables.events.count,
         functions=tables.functions.shown(now),
         repeat_counts=tuple(Count(name, count) for name, count in tables.repeat_counts.items()),
+        queued_buckets=queued_buckets,
+        queued_bucket_counts=queued_counts,
+        queued_seconds=tables.functions.queued_seconds,
     )
 
 

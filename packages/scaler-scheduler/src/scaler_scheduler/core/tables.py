@@ -10,6 +10,7 @@ the worker has ended it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
@@ -32,7 +33,7 @@ from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.families import Families
-from scaler_scheduler.core.function_counts import FunctionTable
+from scaler_scheduler.core.function_counts import BOUNDS_SECONDS, FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames, KnownObjects
@@ -322,6 +323,9 @@ class Tables:
         self.where.update(dict.fromkeys(ids, worker))
         worker.commit(chunk, len(ids))
         self.move(source, Move.DISPATCH, len(ids))
+        queued_seconds = self.history.now - chunk.submitted_at
+        self.functions.queued_buckets[bisect_left(BOUNDS_SECONDS, queued_seconds)] += len(ids)
+        self.functions.queued_seconds += len(ids) * queued_seconds
         row = chunk.counts
         if row is None:
             self.note_held(chunk, indexes, 1)
