@@ -37,7 +37,7 @@ class ScalerMagics(Magics):
     @line_cell_magic
     def scaler(self, line: str, cell: str | None = None) -> Any:
         """%scaler [local [N] | connect ADDRESS [--key-file FILE] [--insecure] | top | stop]; %%scaler before a cell."""
-        return self._run_cell(line, cell) if cell is not None else self._command(shlex.split(line))
+        return self._run_cell(line, cell) if cell is not None else self._command(shlex.split(line, comments=True))
 
     @property
     def _shell(self) -> Any:
@@ -105,7 +105,7 @@ class ScalerMagics(Magics):
     # ------------------------------------------------------------ %%scaler
 
     def _run_cell(self, line: str, cell: str) -> Any:
-        options = _cell_options().parse_args(shlex.split(line))
+        options = _cell_options().parse_args(shlex.split(line, comments=True))
         client = self._client()
         source = self._shell.transform_cell(cell)
         inputs = {name: self._names[name] for name in names_used(source) if name in self._names}
