@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,14 @@ def test_help_is_ascii(name: str) -> None:
         ended = subprocess.run(command, capture_output=True, env=environment, timeout=WAIT, check=False)
         assert ended.returncode == 0, ended.stderr.decode()
         assert ended.stdout.isascii() and ended.stdout and not ended.stderr
+
+
+@pytest.mark.parametrize("name", commands())
+def test_version(name: str) -> None:
+    """Also of a command that cannot do without arguments."""
+    command = [str(Path(sys.executable).parent / name), "--version"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert ended.returncode == 0 and re.fullmatch(r"scaler\w* \d+\.\d+\.\S+\n", ended.stdout), ended
 
 
 def test_all_commands_are_asked() -> None:

@@ -31,6 +31,7 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.records import dataclass
+from scaler_scheduler import __version__
 from scaler_scheduler.core import Policy
 from scaler_scheduler.policy_text import ENGINES, PolicyChoice, parse_policy
 
@@ -199,7 +200,7 @@ def parser() -> ArgumentParser:
         help="threads that move messages between sockets and the scheduler (default: 1)",
     )  # fmt: skip
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     return parser
 
 

@@ -20,6 +20,7 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.records import dataclass
+from scaler_storage import __version__
 from scaler_storage.core.limits import UNLIMITED
 
 PROGRAM = "scaler_object_storage_server"
@@ -127,5 +128,5 @@ def parser() -> ArgumentParser:
         "shared in memory with those of the same user)",
     )
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     return parser

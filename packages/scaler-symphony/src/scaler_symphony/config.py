@@ -35,6 +35,7 @@ from scaler_protocol.process.worker_arguments import (
     optional_address,
     optional_addresses,
 )
+from scaler_symphony import __version__
 from scaler_symphony.grid import GridOptions
 
 PROGRAM = "scaler_symphony_cluster"
@@ -114,7 +115,7 @@ def parser() -> ArgumentParser:
     _add_symphony(parser.add_argument_group("Symphony"))
     _add_connection(parser.add_argument_group("connection"))
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     return parser
 
 

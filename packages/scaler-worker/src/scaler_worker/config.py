@@ -40,6 +40,7 @@ from scaler_protocol.process.worker_arguments import (
     optional_address,
 )
 from scaler_protocol.records import dataclass
+from scaler_worker import __version__
 from scaler_worker.code_sets.options import (
     ALL,
     DEFAULT_CODE_BYTES,
@@ -159,7 +160,7 @@ def add_worker_options(parser: ArgumentParser, workers: argparse._ArgumentGroup)
     _add_memory(parser.add_argument_group("memory"))
     add_connection(parser.add_argument_group("connection"), "--io-threads", "-it", "--worker-io-threads")
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     add_arguments_without_effect(
         parser, (("--log-hub-address", "-la"), str, "there is no log hub: logs go to --logging-paths")
     )

@@ -9,10 +9,12 @@ from scaler_protocol.process.event_loop import EVENT_LOOPS
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, FORMATS, LEVELS, LoggingOptions
 
 
-def add_program_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every command has that runs until it is stopped: its event loop, and where it logs to."""
+def add_program_arguments(parser: argparse.ArgumentParser, version: str = "") -> None:
+    """What every command has that runs until it is stopped: its event loop, where it logs to, and its version."""
     _add_event_loop(parser)
     add_logging_arguments(parser)
+    if version:  # a part of an earlier release gives none
+        parser.add_argument("--version", action="version", version=f"{parser.prog} {version}")
 
 
 def _add_event_loop(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from scaler_protocol.process import LoggingOptions, UsageError, posix_command, r
 
 posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
 
+from scaler_worker import __version__
 from scaler_worker.config import ClusterConfig
 from scaler_worker.cores import share_cores, usable_cores
 from scaler_worker.manager.arguments import unit_arguments
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments == ["--version"]:
+        print(f"{PROGRAM} {__version__}")
+        return 0
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP)
         return 0 if arguments else 2

@@ -28,6 +28,7 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_scheduler, checked_addresses
+from scaler_worker import __version__
 from scaler_worker.config import ClusterConfig, add_gpus, add_worker_options, cluster_config, given_gpus
 from scaler_worker.core.devices import CAPABILITY as GPU
 from scaler_worker.gpus import AUTO
@@ -230,7 +231,7 @@ def webhook_parser() -> ArgumentParser:
     add_secret(parser, "--auth-token", SECTION, "the adapter's secret, instead of one from the cluster's key")
     add_manager_name(parser)
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     return parser
 
 

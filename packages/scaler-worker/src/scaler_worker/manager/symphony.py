@@ -21,6 +21,7 @@ from scaler_protocol.process import (
 )
 from scaler_protocol.process.key_options import add_key_arguments, key_options
 from scaler_protocol.process.worker_arguments import add_capabilities, add_grace, add_scheduler, checked_addresses
+from scaler_worker import __version__
 from scaler_worker.manager.arguments import capabilities_text
 from scaler_worker.manager.config import PROGRAM, SECTION, add_manager_name
 from scaler_worker.manager.native import NativeBackend
@@ -107,7 +108,7 @@ def symphony_parser() -> ArgumentParser:
     )  # fmt: skip
     add_manager_name(parser)
     add_key_arguments(parser)
-    add_program_arguments(parser)
+    add_program_arguments(parser, __version__)
     return parser
 
 
