@@ -19,7 +19,7 @@ from scaler_protocol.records import dataclass
 _IPC_PATH_BYTES = 107
 _PORT_MAX = 65_535
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?\Z")
-_EXAMPLE = "write it like tcp://127.0.0.1:8516"
+_EXAMPLE = "write it like tcp://127.0.0.1:2345"
 _SEPARATOR = ","
 
 MOST_ADDRESSES = 8
@@ -196,7 +196,7 @@ def _parse_host(text: str, host: str) -> str:
             raise AddressError(f"address {text!r}: {host} is not an IPv6 address") from None
         return host[1:-1]
     if ":" in host:
-        raise AddressError(f"address {text!r}: write an IPv6 address in brackets, like tcp://[::1]:8516")
+        raise AddressError(f"address {text!r}: write an IPv6 address in brackets, like tcp://[::1]:2345")
     if host == "*":
         return host
     if not _HOST.match(host) or (re.fullmatch(r"[0-9.]+", host) and not _is_number(host)):

@@ -1,6 +1,6 @@
 """Watching a cluster: one library for scaler_top, scaler_ui, the metrics and the dump::
 
-    with Subscription("tcp://127.0.0.1:8516") as subscription:     # scheduler's or monitor's address, also old ipc://
+    with Subscription("tcp://127.0.0.1:2345") as subscription:     # scheduler's or monitor's address, also old ipc://
         state = subscription.first(timeout_seconds=5)              # MonitorError: one sentence that says what to do
         while True:
             for heard in subscription.poll(seconds=1.0):           # returns as soon as there is something
