@@ -118,7 +118,7 @@ def test_a_ticket_is_judged_after_what_is_older_than_tickets() -> None:
     assert isinstance(answer, Reject) and answer.code == codes.BAD_ROLE
 
 
-def test_a_user_with_all_sessions_leaves_room_for_the_others() -> None:  # LIM-7, LIM-30
+def test_a_user_with_all_sessions_leaves_room_for_the_others() -> None:  # LIM-7, LIM-31
     server = Server(sessions=Quota(first=2, further=3))
     sockets = (RoutingId(bytes([number]) * 16) for number in range(1, 256))
 

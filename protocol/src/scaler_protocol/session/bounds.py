@@ -60,7 +60,7 @@ class Bounds:
         return Channel(encode, self.tally)
 
     def has_room(self, user: str) -> bool:
-        """For one session more of this user. (LIM-7, LIM-30)"""
+        """For one session more of this user. (LIM-7, LIM-31)"""
         return self._sessions.has_room(self.sessions_of, user)
 
     def opened(self, user: str) -> None:

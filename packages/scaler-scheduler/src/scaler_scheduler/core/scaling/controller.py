@@ -89,7 +89,8 @@ class Scaler:
             return  # it was refused a moment ago
         units = Counter[str]()
         for other in self.managers.values():
-            units[other.user] += other.unit_count if other is not manager else 0
+            if other is not manager:
+                units[other.user] += other.unit_count
         if not UNITS.has_room(units, manager.user, len(status.units)):
             text = f"managers list more than {UNITS.further} units together: let each have more workers (LIM-11)"
             self._tables.events.note_limit("units", text)
