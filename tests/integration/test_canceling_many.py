@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import ctypes
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,6 +71,14 @@ def by_threads(futures: list[Any]) -> None:
         assert all(threads.map(lambda future: future.cancel(), futures))
 
 
+def around_a_standstill(futures: list[Any]) -> None:
+    """Of the whole process: as in a collection of garbage, no other thread of it runs meanwhile."""
+    for number, future in enumerate(futures):
+        if number == COUNT // 2:
+            ctypes.PyDLL(None).usleep(500_000)
+        assert future.cancel()
+
+
 def by_asyncio(futures: list[Any]) -> None:
     async def main() -> None:
         waiting = [asyncio.ensure_future(asyncio.wrap_future(future)) for future in futures]
@@ -87,7 +96,7 @@ def when_one_has_failed(futures: list[Any]) -> None:
     assert not [future for future in futures if not future.cancel()]
 
 
-ORDERS = [from_the_front, from_the_back, at_random, by_threads, by_asyncio, when_one_has_failed]
+ORDERS = [from_the_front, from_the_back, at_random, by_threads, around_a_standstill, by_asyncio, when_one_has_failed]
 
 
 @pytest.mark.parametrize("cancel", ORDERS)
