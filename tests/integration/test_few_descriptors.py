@@ -4,7 +4,6 @@ As with `ulimit -n 200`, the soft limit is the hard one, so that there is nothin
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,8 +24,6 @@ DESCRIPTORS = 200
 SHORT, ENOUGH = "new peers cannot connect", "new peers can connect again"
 LARGE = bytes(2_000_000)
 """Travels through the storage."""
-
-pytestmark = pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit limits the descriptors of a command")
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class RealCluster:
         self.stage = stage
         self.keys = KeyOptions(insecure=insecure)
         self._all_options = ("--insecure",) if insecure else ()
-        self._limits = ("prlimit", f"--nofile={descriptors}:{descriptors}") if descriptors else ()
+        self._limits = ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)) if descriptors else ()
         self.port = stage.ports()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.storage_address = f"tcp://127.0.0.1:{self.port + 1}"

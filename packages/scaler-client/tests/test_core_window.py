@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from tests.support.client_core import FUNCTION, HEADER, OTHER, Told, Waiter, call, completions, lost, opened, task
 from tests.support.client_graphs import GraphNode, graph_of
 
-from scaler.client.core import canceling as canceling_rules
 from scaler.client.core import outbox
 from scaler.client.core.actions import Send
 from scaler.client.core.batching import BATCH_BYTES, bounds_of
-from scaler.client.core.events import TICKED, CancelRequested, Flush, GraphSubmitted, Named, Numbered
+from scaler.client.core.events import CancelRequested, Flush, GraphSubmitted, Named, Numbered
 from scaler.client.core.records import GraphBatch, Submission
 from scaler_protocol import codec, codes, columns
 from scaler_protocol.columns import split_ids, split_u16, split_u32
@@ -70,14 +69,6 @@ class Scheduler:
 
     def tasks(self) -> list[bytes]:
         return [one for message in self.messages if isinstance(message, Submit) for one in split_ids(message.ids)]
-
-
-def canceling(told: Told) -> list[Cancel]:
-    """What was gathered leaves after a moment."""
-    for _ in range(canceling_rules.LOOKS):
-        told.now += canceling_rules.QUIET_SECONDS
-        actions = told(TICKED)
-    return [one.message for one in actions if isinstance(one, Send) and isinstance(one.message, Cancel)]
 
 
 @st.composite
@@ -280,7 +271,7 @@ def test_a_graph_that_is_canceled_in_the_middle_is_sealed_all_the_same() -> None
     sent = len(scheduler.tasks())
     assert sent < 1_000
     told(CancelRequested((ids[0],)))
-    canceled = b"".join(message.ids for message in canceling(told))
+    canceled = b"".join(message.ids for message in told.gathered())
     assert len(canceled) == 16 * sent
     scheduler.unacknowledged.clear()
     scheduler.drain()
@@ -310,7 +301,7 @@ def test_cancels_and_names_are_cut_as_well() -> None:
     names = [name for message in scheduler.messages if isinstance(message, NameFunctions) for name in message.names]
     assert len(names) == 500
     told(CancelRequested(tuple(task(number) for number in range(5_000))))
-    canceled = canceling(told)
+    canceled = told.gathered()
     for message in canceled:
         scheduler.checked(message)
     assert sum(len(message.ids) for message in canceled) == 16 * 5_000

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from scaler.monitoring import functions_of
-from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS, quantile
+from scaler.monitoring.functions import OTHERS, quantile
 from scaler.top.formats import duration_text
-from scaler_protocol.columns import BUCKETS, join_u64
+from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, BUCKETS, join_u64
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import ClusterStatus, FunctionEntry
 
@@ -50,12 +50,14 @@ def test_quantiles_are_in_the_right_bucket() -> None:
     seconds = sorted(10 ** random.uniform(-3, 2) for _ in range(5000))
     runs: dict[int, int] = {}
     for one in seconds:
-        bucket = next(at for at, bound in enumerate(BOUNDS_SECONDS) if one <= bound)
+        bucket = next(at for at, bound in enumerate(BUCKET_BOUNDS_SECONDS) if one <= bound)
         runs[bucket] = runs.get(bucket, 0) + 1
     for share in (0.01, 0.5, 0.9, 0.99, 1.0):
         found, exact = quantile(runs, share), seconds[min(len(seconds) - 1, int(share * len(seconds)))]
         assert found is not None and found == pytest.approx(exact, rel=0.5)
-    assert quantile({BUCKETS - 1: 3}, 0.5) == BOUNDS_SECONDS[-1], "of the last bucket only the lower bound is known"
+    assert quantile({BUCKETS - 1: 3}, 0.5) == BUCKET_BOUNDS_SECONDS[-1], (
+        "of the last bucket only the lower bound is known"
+    )
 
 
 def test_durations_as_text() -> None:

@@ -33,6 +33,7 @@ BUCKETS = 61
 BUCKET_BOUNDS_MICROSECONDS = tuple((150 if bucket % 2 else 100) << bucket // 2 for bucket in range(BUCKETS - 1))
 """The longest time of each bucket but the last, which has all longer ones. They are whole numbers, so that every port
 counts a time in the same bucket."""
+BUCKET_BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 
 
 @lru_cache(maxsize=4096)

@@ -317,9 +317,9 @@ class SchedulerService:
         """The publisher sends outside of a turn, and a send may swallow the sign that something has arrived: whatever
         has is read in a turn of its own, and not when the next timer comes."""
         try:
-            self._standby.tick(time.monotonic())
-            self._note_refused_sessions()
             now = time.monotonic()
+            self._standby.tick(now)
+            self._note_refused_sessions()
             self._note_storage(self._storage_session.look(now, is_open=self._storage.is_open), now)
             self._publisher.tick()
         except Exception:

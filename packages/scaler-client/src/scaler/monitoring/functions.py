@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler_protocol.codes import OBJECT_CODE_SET, OBJECT_FUNCTION, OBJECT_RESULT
-from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKETS, split_u64
+from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, BUCKETS, split_u64
 from scaler_protocol.messages import ClusterStatus, FunctionEntry, ObjectEntry
 
 OTHERS = "(others)"
 OBJECT_KINDS = {OBJECT_FUNCTION: "function", OBJECT_RESULT: "result", OBJECT_CODE_SET: "code set"}
-BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
-"""The longest time of each bucket but the last, which has all longer ones."""
 
 
 @dataclass(slots=True)
@@ -133,8 +131,8 @@ def quantile(runs: dict[int, int], share: float) -> float | None:
     wanted = share * sum(runs.values())
     for bucket in sorted(runs):
         if wanted <= runs[bucket] and runs[bucket]:
-            low = BOUNDS_SECONDS[bucket - 1] if bucket else 0.0
-            high = BOUNDS_SECONDS[bucket] if bucket < len(BOUNDS_SECONDS) else low
+            low = BUCKET_BOUNDS_SECONDS[bucket - 1] if bucket else 0.0
+            high = BUCKET_BOUNDS_SECONDS[bucket] if bucket < len(BUCKET_BOUNDS_SECONDS) else low
             return low + (high - low) * max(0.0, wanted) / runs[bucket]
         wanted -= runs[bucket]
     return None

@@ -18,9 +18,10 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.registry import Collector
 
 from scaler.monitoring import ClusterState, FunctionFigures, UserFigures, functions_of, users_of
-from scaler.monitoring.functions import BOUNDS_SECONDS, OTHERS, counts_of
+from scaler.monitoring.functions import OTHERS, counts_of
 from scaler.ui.model import names_of
 from scaler.ui.tally import Tally
+from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS
 from scaler_protocol.errors import readable
 from scaler_protocol.messages import ClusterStatus, WorkerEntry
 
@@ -133,7 +134,7 @@ def _tasks(status: ClusterStatus) -> Iterable[Metric]:
 
 
 REASONS_LIMIT = 16
-HISTOGRAM_BUCKETS = range(0, len(BOUNDS_SECONDS), 4)
+HISTOGRAM_BUCKETS = range(0, len(BUCKET_BOUNDS_SECONDS), 4)
 """Of the buckets that workers tell, those whose bounds are told: each four times the one before."""
 _FUNCTION_COUNTERS: tuple[tuple[str, str, Callable[[FunctionFigures], float]], ...] = (
     ("scaler_function_tasks_submitted", "Tasks of a function that were submitted.", lambda one: one.submitted_count),
@@ -172,7 +173,7 @@ def _functions(status: ClusterStatus) -> Iterable[Metric]:
 
 def _cumulative(runs: dict[int, int]) -> list[tuple[str, float]]:
     bounds = [
-        (f"{BOUNDS_SECONDS[last]:g}", float(sum(count for bucket, count in runs.items() if bucket <= last)))
+        (f"{BUCKET_BOUNDS_SECONDS[last]:g}", float(sum(count for bucket, count in runs.items() if bucket <= last)))
         for last in HISTOGRAM_BUCKETS
     ]
     return [*bounds, ("+Inf", float(sum(runs.values())))]

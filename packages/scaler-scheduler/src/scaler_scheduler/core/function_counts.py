@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING
 
-from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKET_ROW, BUCKETS, FUNCTION_ROW, join_u64, split_u16
+from scaler_protocol.columns import BUCKET_ROW, BUCKETS, FUNCTION_ROW, join_u64, split_u16
 from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import FunctionEntry, WorkerStatus
 from scaler_scheduler.core.names import FunctionNames
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.chunk import Chunk
     from scaler_scheduler.core.workers import Worker
 
-BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
 ROWS_MAX = 1_000
 """Functions that are counted one by one."""
 ROWS_OF_A_BATCH = 256

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import count, repeat
 
 from scaler_protocol.codes import KIND_OBJECT
-from scaler_protocol.columns import join_ids, join_u16, most_results
+from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, join_ids, join_u16, most_results
 from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId, family_in
 from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
@@ -33,7 +33,7 @@ from scaler_scheduler.core.delivery import Delivery, Window
 from scaler_scheduler.core.dependencies import Dependencies
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.families import Families
-from scaler_scheduler.core.function_counts import BOUNDS_SECONDS, FunctionTable
+from scaler_scheduler.core.function_counts import FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
 from scaler_scheduler.core.names import FunctionNames, KnownObjects
@@ -324,7 +324,7 @@ class Tables:
         worker.commit(chunk, len(ids))
         self.move(source, Move.DISPATCH, len(ids))
         queued_seconds = self.history.now - chunk.submitted_at
-        self.functions.queued_buckets[bisect_left(BOUNDS_SECONDS, queued_seconds)] += len(ids)
+        self.functions.queued_buckets[bisect_left(BUCKET_BOUNDS_SECONDS, queued_seconds)] += len(ids)
         self.functions.queued_seconds += len(ids) * queued_seconds
         row = chunk.counts
         if row is None:

@@ -19,9 +19,8 @@ def lost(tables: Tables, event: Lost, now: float) -> None:
         return
     for processor in tables.processors.values():
         _end_canceled(tables, processor, now)
-        tables.reclaim(
-            processor
-        )  # what it has not begun must not begin before the next scheduler has read of it (WRK-38)
+        # What it has not begun must not begin before the next scheduler has read of it. (WRK-38)
+        tables.reclaim(processor)
     for task in tables.tasks.values():
         if task.stop is not None:
             task.stop.reply_count = 0

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any
 
 from scaler_protocol.columns import (
-    BUCKET_BOUNDS_MICROSECONDS,
+    BUCKET_BOUNDS_SECONDS,
     BUCKET_ROW,
     FUNCTION_ROW,
     FUNCTIONS_MAX,
@@ -24,8 +24,7 @@ from scaler_protocol.ids import ID_BYTES, ObjectId
 
 NOTES_MAX = 4_096
 """So many are noted before they are counted."""
-BOUNDS_SECONDS = tuple(bound / 1e6 for bound in BUCKET_BOUNDS_MICROSECONDS)
-FIRST_BOUND = BOUNDS_SECONDS[0]
+FIRST_BOUND = BUCKET_BOUNDS_SECONDS[0]
 OTHERS = ObjectId(bytes(ID_BYTES))
 _MOST = 2**64 - 1
 
@@ -74,7 +73,7 @@ class RunTimes:
             # Most tasks of those that are many are in the first bucket: where a step for each counts, there is none.
             longer = [one for one in seconds if one > FIRST_BOUND]
             row.buckets[0] += len(seconds) - len(longer)
-            row.buckets.update(map(bisect_left, repeat(BOUNDS_SECONDS), longer))
+            row.buckets.update(map(bisect_left, repeat(BUCKET_BOUNDS_SECONDS), longer))
             row.cpu_nanoseconds += sum(_cpu_column(len(measured) // PROFILE_BYTES).unpack_from(measured))
         self.notes.clear()
         self._noted_count = 0

@@ -1,5 +1,5 @@
 // What failed, grouped by what it was; and what happened to the cluster.
-import { bytes, clock, count, element, plural, seconds, taskName } from "./format.js";
+import { bytes, clock, count, plural, seconds, taskButton, taskName } from "./format.js";
 import { Table, matches, words } from "./table.js";
 
 const NOT_WELL = ["failed", "worker_lost", "refused"];
@@ -92,15 +92,9 @@ export class Errors {
 function linked(cell, text, hasTasks, openTask) {
   if (cell.textContent === text && hasTasks === Boolean(cell.dataset.linked)) return;
   const ids = hasTasks ? text.match(SHORT_ID) ?? [] : [], between = hasTasks ? text.split(SHORT_ID) : [text];
-  cell.replaceChildren(...between.flatMap((part, i) => (i ? [button(ids[i - 1], openTask), part] : [part])));
+  cell.replaceChildren(...between.flatMap((part, i) => (i ? [taskButton(ids[i - 1], openTask, ids[i - 1]), part] : [part])));
   cell.dataset.linked = hasTasks ? "1" : "";
   cell.title = text.length > 24 ? text : "";
-}
-
-function button(id, openTask) {
-  const made = element("button", id, { type: "button" });
-  made.addEventListener("click", () => openTask(id));
-  return made;
 }
 
 const keyOf = (one) => `${one.function}\n${one.type}\n${one.line}`;

@@ -34,9 +34,9 @@ export function element(tag, text, attributes = {}) {
   return made;
 }
 
-// A task's id that leads to its page.
-export function taskButton(id, openTask) {
-  const button = element("button", taskName(id), { type: "button", class: "link" });
+// A task's id that leads to its page; `name` is how it is shown.
+export function taskButton(id, openTask, name = taskName(id)) {
+  const button = element("button", name, { type: "button", class: "link" });
   button.addEventListener("click", () => openTask(id));
   return button;
 }
