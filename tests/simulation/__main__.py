@@ -9,7 +9,7 @@ import traceback
 from itertools import chain
 from pathlib import Path
 
-from tests.simulation.deaths import DrainingWorld, HarshWorld, OftenDeadWorld, TwiceDeadWorld
+from tests.simulation.deaths import DrainingWorld, HarshWorld, LateWorld, OftenDeadWorld, TwiceDeadWorld
 from tests.simulation.managed import HarshManagedWorld, ManagedWorld
 from tests.simulation.managed_pair import ManagedPairWorld
 from tests.simulation.presenting import PresentingWorld
@@ -23,6 +23,7 @@ WORLDS: dict[str, type[World]] = {
     "twice-dead": TwiceDeadWorld,
     "often-dead": OftenDeadWorld,
     "draining": DrainingWorld,
+    "late": LateWorld,
     "harsh": HarshWorld,
     "managed": ManagedWorld,
     "harsh-managed": HarshManagedWorld,

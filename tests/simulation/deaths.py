@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.ids import PeerId
+from scaler_protocol.session import Opened
 from tests.simulation.clients import ClientNode
 from tests.simulation.presenting import PresentingWorld
+from tests.simulation.servers import SchedulerNode
 from tests.simulation.workers import WorkerNode
 from tests.simulation.world import TROUBLE_SECONDS, World
 
@@ -57,6 +61,36 @@ class DrainingWorld(TwiceDeadWorld):
         self.workers.remove(worker)
         self.workers.append(WorkerNode(self, f"{worker.name}b", places=worker.places))
         worker.drain(GRACE_SECONDS)
+
+
+class LateWorld(PresentingWorld):
+    """Workers stand still between their Hello and their Holding, so that recoveries last as long as they may, and the
+    sessions under former names of clients end within them. Some clients stand still before they submit again, until the
+    recovery is over. No scheduler dies meanwhile. All laws hold."""
+
+    reconnect_grace_seconds = 0.1
+    absence_seconds = (0.05, 2.0)
+    pause_seconds = (6.0, 9.0)
+
+    def __init__(self, seed: int) -> None:
+        self._met: set[PeerId] = set()
+        super().__init__(seed)
+
+    def was_opened(self, by: SchedulerNode, event: Opened) -> None:
+        """The first time under this name."""
+        hello = event.hello
+        for worker in self.workers:
+            if hello.last_server_id and hello.role == ROLE_WORKER and hello.worker.name == worker.name:
+                worker.stop_for(self.rng.uniform(0.5, 1.9))
+        for client in self.clients:
+            is_new = hello.last_server_id and hello.peer_id not in self._met
+            if is_new and hello.peer_id == client.peer_id and self.rng.random() < 0.5:
+                client.stop_for(self.rng.uniform(0.5, 3.5))
+        self._met.add(hello.peer_id)
+
+    def is_dropped(self, call: bytes) -> bool:
+        """Also what a client has not taken over before the session under its former name ends. (chapter 18)"""
+        return call in self.takers and call in self.succeeded
 
 
 class HarshWorld(TwiceDeadWorld):

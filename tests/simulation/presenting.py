@@ -21,7 +21,7 @@ class PresentingWorld(World):
 
     def __init__(self, seed: int) -> None:
         #: of each node of a graph whose value its client does not want: the nodes that take this value
-        self._takers: dict[bytes, list[bytes]] = {}
+        self.takers: dict[bytes, list[bytes]] = {}
         #: calls that have begun more than once, though their values were there
         self.again: dict[bytes, None] = {}
         super().__init__(seed)
@@ -67,15 +67,17 @@ class PresentingWorld(World):
         for call in calls:
             for taken in call.depends_on:
                 takers.get(taken.line, []).append(call.line)
-        self._takers.update(takers)
+        self.takers.update(takers)
 
     def note_begin(self, call: bytes) -> None:
         """A node that has succeeded may begin again, if its client does not want its value, and all nodes that take the
         value have succeeded: the value is in the storage no more, and no worker keeps it. (chapter 18)"""
-        is_dropped = call in self._takers and self.succeeded.issuperset(self._takers[call])
-        if self.runs[call] and not is_dropped:
+        if self.runs[call] and not self.is_dropped(call):
             self.again[call] = None
         super().note_begin(call)
+
+    def is_dropped(self, call: bytes) -> bool:
+        return call in self.takers and self.succeeded.issuperset(self.takers[call])
 
     @property
     def death_count(self) -> int:

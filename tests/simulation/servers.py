@@ -133,6 +133,7 @@ class SchedulerNode(ServerNode):
             is_busy_with=self.core.is_busy_with,
             gate=self.core.gate,
             turned_away=self._turned_away,
+            reconnect_grace_seconds=self.world.reconnect_grace_seconds,
             vanished=VanishedHosts(VANISHED_SECONDS, frozenset({ROLE_WORKER}), self.core.suspect),
         )
         hello = Hello(1, 1, ROLE_SCHEDULER, server_id, timers=TIMERS, features=(scheduling.FEATURE_LIVE_OWNERS,))
@@ -229,6 +230,7 @@ class SchedulerNode(ServerNode):
             self.world.was_lost(self, event)
         elif isinstance(event, Opened):
             self._gone.discard(event.peer_id)
+            self.world.was_opened(self, event)
 
     def _check_law(self, action: scheduling.Send, held_before: dict[bytes, int]) -> None:
         message = action.message

@@ -6,20 +6,22 @@ import pytest
 
 from scaler_protocol.holding.kept_ends import KeptEnds
 from scaler_protocol.holding.presenting import Presenting
+from scaler_protocol.ids import PeerId
 from scaler_scheduler.core import presenting as adopting
 from scaler_scheduler.core.confirming import Confirmer
 from scaler_scheduler.core.keeping import Keeper
+from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.recovering import Recovery
 from scaler_worker.core import presenting
 from scaler_worker.core.tables import Tables
-from tests.simulation.deaths import DrainingWorld, HarshWorld, OftenDeadWorld, TwiceDeadWorld
+from tests.simulation.deaths import DrainingWorld, HarshWorld, LateWorld, OftenDeadWorld, TwiceDeadWorld
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.presenting import PresentingWorld
 
 SEEDS = 60
 BLOCK = 12
 #: each with its seeds; some 10,000 deaths: `python -m tests.simulation --world harsh --seeds 2400`, half an hour
-WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld)
+WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld, LateWorld)
 
 
 @pytest.mark.parametrize(("number", "world"), list(enumerate(WORLDS)))
@@ -72,14 +74,26 @@ def _untold_results_count_as_delivered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Confirmer, "_is_told", lambda *arguments: True)
 
 
+def _former_names_keep_nothing_for_ended_tasks(patch: pytest.MonkeyPatch) -> None:
+    def taken(self: Presentation) -> list[tuple[PeerId, bytes]]:
+        running = {one.owner for one in self.tasks.values() if not one.is_ended} | {*self.owners.values()}
+        return [(owner, self.departed.pop(owner)) for owner in [*self.departed] if owner not in running]
+
+    patch.setattr(Presentation, "take_departed", taken)
+
+
 def _drained_workers_leave_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tables, "is_drained", lambda tables: not tables.tasks)
 
 
 @pytest.mark.parametrize(
     ("break_it", "world", "telling"),
-    [(_untold_results_count_as_delivered, TwiceDeadWorld, 25), (_drained_workers_leave_at_once, DrainingWorld, 0)],
-    ids=["untold_results_count_as_delivered", "drained_workers_leave_at_once"],
+    [
+        (_untold_results_count_as_delivered, TwiceDeadWorld, 25),
+        (_drained_workers_leave_at_once, DrainingWorld, 0),
+        (_former_names_keep_nothing_for_ended_tasks, LateWorld, 12),
+    ],
+    ids=["untold_results_count_as_delivered", "drained_workers_leave_at_once", "former_names_keep_nothing"],
 )
 def test_a_broken_core_is_caught_when_more_happens(
     break_it: Break, world: type[PresentingWorld], telling: int, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from random import Random
 from scaler_protocol.codec import Envelope
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Dispatch, Hello, Message, Results, Submit, Welcome
-from scaler_protocol.session import Lost
+from scaler_protocol.session import Lost, Opened
 from scaler_scheduler.core import Policy
 from scaler_scheduler.core import invariants as scheduler_invariants
 from tests.simulation import program
@@ -51,6 +51,9 @@ class World:
 
     #: until a scheduler that crashed is started again, at least and at most
     absence_seconds = (0.05, 5.0)
+
+    #: for which a scheduler awaits a peer whose connection has broken
+    reconnect_grace_seconds = 2.0
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -147,6 +150,9 @@ class World:
 
     def scheduler_died(self, scheduler: SchedulerNode) -> None:
         """With all that it knew."""
+
+    def was_opened(self, by: SchedulerNode, event: Opened) -> None:
+        """A peer has a session with this scheduler."""
 
     def was_lost(self, by: SchedulerNode, event: Lost) -> None:
         """The session of a peer of this scheduler is over."""

@@ -239,6 +239,38 @@ def test_a_former_name_keeps_what_tasks_may_still_store_for_it() -> None:
     assert [one.owner for one in story.asked if isinstance(one, ReleaseOwner)] == [peer("old")]
 
 
+@pytest.mark.parametrize("is_told", (False, True))
+def test_a_former_name_keeps_what_tasks_have_stored_for_it_until_the_client_owns_it(is_told: bool) -> None:
+    """The name's session may end within the recovery. How the task ended is told, or not, before the recovery ends, and
+    its client submits it afterwards. (SCH-73)"""
+    story = Story()
+    story.client("old")
+    story.worker("w", count=1)
+    value = result_object_id(task("t"), 1, NO_SALT, peer("old"))
+
+    def tell() -> None:
+        story.ends("w", "t", kind=KIND_OBJECT, value=value)
+
+    def gone() -> list[PeerId]:
+        story.settle()
+        return [one.owner for one in story.asked if isinstance(one, ReleaseOwner)]
+
+    story.core.handle(Lost(peer("old"), 202, "silent", False), story.now)
+    story.holds("w", "t", state=HELD_ENDED)
+    if is_told:
+        tell()
+    assert not gone()
+    if not is_told:
+        tell()
+    story.client("c")
+    story.submits("c", "t")
+    assert not gone()
+    (claim,) = [one for one in story.asked if isinstance(one, Duplicate)]
+    story.core.handle(StorageReplied(claim.request_id, OK), story.now)
+    assert gone() == [peer("old")]
+    assert [one.ids for one in story.asked if isinstance(one, Release)] == [value]
+
+
 def test_results_count_as_delivered_when_clients_have_acknowledged_them() -> None:
     """(SCH-71, SCH-72)"""
     story = Story()

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 import psutil
+from tests.support.processes import until
 
 from scaler_protocol.keys import KeyOptions
 from scaler_worker.manager.core import Event, UnitEnded, UnitRuns
@@ -35,7 +36,10 @@ class Scene:
         """The arguments of its process."""
         event = await self.next()
         assert isinstance(event, UnitRuns)
-        arguments = psutil.Process(int(event.place.removeprefix("process "))).cmdline()[len(COMMAND) :]
+        process = psutil.Process(int(event.place.removeprefix("process ")))
+        # Its parent goes on as soon as the kernel has closed its descriptors, which it does before this can be read.
+        until(lambda: bool(process.cmdline()), "the kernel shows its arguments")
+        arguments = process.cmdline()[len(COMMAND) :]
         return [argument for argument in arguments if not argument.startswith("--insecure")]
 
     async def next_ends(self) -> str:

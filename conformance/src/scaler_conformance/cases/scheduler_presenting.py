@@ -290,17 +290,21 @@ def the_value_of_an_adopted_task_passes_to_the_present_name(scene: Scene) -> Non
 
 @case("SCH-73", fresh=True)
 def what_a_departed_client_owns_is_kept_while_a_presented_task_may_store(scene: Scene) -> None:
+    """How the second task ended is not told yet."""
     past = Past(scene)
     storage = scene.storage_session()
     worker = past.worker()
-    task = Task(id=new_id(), function=b"f" * 16, parts=())
-    client = scene.client()
-    past.holds(worker, task, owner=client.peer_id)
+    clients = {RUNNING: scene.client(), ENDED: scene.client()}
+    for state, client in clients.items():
+        task = Task(id=new_id(), function=b"f" * 16, parts=())
+        past.holds(worker, task, state=state, owner=client.peer_id, is_last=state == ENDED, worker_count=1)
     worker.fence()
-    client.leave()
+    for client in clients.values():
+        client.leave()
     storage.fence()
     gone = [message["owner"] for message in scene.storage.asked("releaseOwner")]
-    scene.check(client.peer_id not in gone, "its objects were released, and a task of it runs", "SCH-73")
+    scene.check(clients[RUNNING].peer_id not in gone, "its objects were released, and a task of it runs", "SCH-73")
+    scene.check(clients[ENDED].peer_id not in gone, "the value of a task that has ended was released", "SCH-73")
 
 
 @timing("SCH-71", "SCH-72", fresh=True)

@@ -216,6 +216,10 @@ def _check_presentation(tables: Tables) -> None:
             place = tables.where.get(task_id)
             is_same = isinstance(place, Worker) and place.held[task_id].client.proven_family == presented.family
             assert presented.worker is worker and not is_same, "a task is presented and dispatched"
+    pending = {*(one.owner for one in presentation.tasks.values()), *presentation.owners.values()}
+    assert {*filter(any, pending)} == {*presentation.pending_owners()}, (
+        "a former name is not kept as long as it is to be"
+    )
     size = sum(len(one.row.value) for one in presentation.tasks.values() if one.row is not None)
     assert presentation.value_bytes == size, "the bytes of presented results are wrong"
     untold = Counter(one.worker for one in presentation.tasks.values() if one.row is not None)

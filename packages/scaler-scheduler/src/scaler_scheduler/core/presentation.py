@@ -67,7 +67,7 @@ class Presentation:
         #: adopted tasks, held by the worker that presented them -> who owns what they store
         self.owners: dict[TaskId, PeerId] = {}
 
-        #: owner -> its tasks among these that run, or may still be run, by the worker that presented them
+        #: owner -> its tasks among these, of both kinds: what they store, or have stored, is not its client's yet
         self._pending: Counter[PeerId] = Counter()
         #: clients that have left while such tasks may store something for them, with their grants (SCH-73)
         self.departed: dict[PeerId, bytes] = {}
@@ -114,16 +114,15 @@ class Presentation:
     def add(self, task_id: TaskId, presented: Presented) -> None:
         self.tasks[task_id + presented.family] = presented
         self.of_worker.setdefault(presented.worker, {})[task_id] = presented
+        self._pending[presented.owner] += 1
         if not presented.is_ended:
             presented.worker.presented_count += 1
-            self._pending[presented.owner] += 1
 
     def end(self, presented: Presented) -> None:
         """Its worker has told how it ended."""
         if not presented.is_ended:
             presented.is_ended = True
             presented.worker.presented_count -= 1
-            self._release(presented.owner)
 
     def keep_row(self, presented: Presented, row: Row) -> None:
         """How it ended, until a client submits it. A worker may tell it more than once."""
@@ -152,7 +151,7 @@ class Presentation:
             self._tell(presented.worker)
         if not presented.is_ended:
             presented.worker.presented_count -= 1
-            self._release(presented.owner)
+        self._release(presented.owner)
 
     def own(self, task_id: TaskId, owner: PeerId) -> None:
         """The task is adopted; what it stores is this peer's."""
@@ -181,7 +180,7 @@ class Presentation:
         return tuple([owner for owner in self._pending if any(owner)])
 
     def take_departed(self) -> list[tuple[PeerId, bytes]]:
-        """Those for whom nothing more is stored, with their grants."""
+        """Those whose objects no task needs any more, with their grants."""
         gone = [owner for owner in self.departed if owner not in self._pending]
         return [(owner, self.departed.pop(owner)) for owner in gone]
 
