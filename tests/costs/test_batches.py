@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import codec, codes
@@ -27,7 +28,8 @@ OTHER_FUNCTION = b"other".ljust(ID_BYTES, b".")
 class Wire:
     """A scheduler between a client and workers, and all that passes through it."""
 
-    def __init__(self, workers: int, credit: int) -> None:
+    def __init__(self, workers: int, credit: int, features: tuple[str, ...] = ()) -> None:
+        """`features`: of the workers."""
         self.core = SchedulerCore(Policy())
         self.messages: Counter[str] = Counter()
         self.wire_bytes = self.steps = self.ended_count = self.turns = 0
@@ -37,7 +39,8 @@ class Wire:
         for number in range(workers):
             offer = WorkerOffer(f"w{number}", (), credit, 1)
             peer_id = peer(offer.name)
-            self.core.handle(Opened(peer_id, Hello(1, 1, codes.ROLE_WORKER, peer_id, worker=offer), WELCOME), 0.0)
+            hello, welcome = Hello(1, 1, codes.ROLE_WORKER, peer_id, worker=offer), replace(WELCOME, features=features)
+            self.core.handle(Opened(peer_id, hello, welcome), 0.0)
 
     def submit(self, *batches: Submit) -> None:
         self._wake([(CLIENT, batch) for batch in batches])
@@ -52,6 +55,8 @@ class Wire:
             self.ended_count += count
             values = join_u32([len(VALUE)] * count)
             self._wake([(worker, Results(ids, VALUE * count, values, credit=self._credit))])
+            while not self._given and self.core.next_deadline() == 0.0:  # what has become ready is placed in slices too
+                self._wake(())
 
     def _wake(self, arrived: Sequence[tuple[PeerId, Any]]) -> None:
         self.turns += 1

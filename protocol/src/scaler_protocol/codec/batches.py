@@ -7,8 +7,8 @@ because a guess of how to cut bytes does harm. (EVO-4)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import accumulate, compress, islice, pairwise
+from collections.abc import Container, Sequence
+from itertools import accumulate, compress, filterfalse, islice, pairwise
 from typing import NoReturn
 
 from scaler_protocol import codes
@@ -97,8 +97,8 @@ def _check_payload(batch: TaskBatch | Results | KeptResults, expected: int) -> N
 
 def task_parts(batch: TaskBatch, sizes: tuple[int, ...]) -> list[bytes]:
     """The task ids that the TASK parts hold, in order."""
-    starts = compress(accumulate(sizes, initial=0), batch.part_kinds.translate(_IS_NONE))
-    return [bytes(batch.payload[start : start + ID_BYTES]) for start in starts]
+    starts = [*compress(accumulate(sizes, initial=0), batch.part_kinds.translate(_IS_NONE))]
+    return [*map(bytes, map(batch.payload.__getitem__, map(slice, starts, map(ID_BYTES.__add__, starts))))]
 
 
 def _check_named(name: str, ids: bytes, counts_name: str, counts: bytes, count: int) -> None:
@@ -108,14 +108,14 @@ def _check_named(name: str, ids: bytes, counts_name: str, counts: bytes, count: 
     expect_length(name, ids, ID_BYTES, sum(split_u16(counts)))
 
 
-def _named(ids: bytes, counts: bytes, count: int) -> list[tuple[bytes, ...]]:
-    """Such a column, task by task."""
+def _named(ids: bytes, counts: bytes, count: int) -> list[frozenset[bytes]]:
+    """Such a column, task by task. In sets: a task may name as many as a batch has room for, and have as many parts."""
     every = split_ids(ids)
-    return [every[start:end] for start, end in pairwise(offsets(split_u16(counts) or (0,) * count))]
+    return [frozenset(every[start:end]) for start, end in pairwise(offsets(split_u16(counts) or (0,) * count))]
 
 
 def _wrong_task_part(
-    batch: TaskBatch, sizes: tuple[int, ...], named: Sequence[Collection[bytes]], shared: Collection[bytes] = ()
+    batch: TaskBatch, sizes: tuple[int, ...], named: Sequence[frozenset[bytes]], shared: Container[bytes] = ()
 ) -> int | None:
     """The first task with a TASK part that is neither among what is named for it nor among what all share."""
     parts = iter(task_parts(batch, sizes))
@@ -123,7 +123,7 @@ def _wrong_task_part(
     for index, part_count in enumerate(split_u16(batch.part_counts) or (1,) * len(named)):
         references = batch.part_kinds.count(codes.KIND_TASK, first, first + part_count)
         first += part_count
-        if not all(part in shared or part in named[index] for part in islice(parts, references)):
+        if not named[index].issuperset(filterfalse(shared.__contains__, islice(parts, references))):
             return index
     return None
 

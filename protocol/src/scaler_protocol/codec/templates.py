@@ -147,7 +147,7 @@ class Templates:
         template = self._written.get(key)
         if template is None:
             self._written_misses += 1
-            if self._written_misses % MISSES != 1 or not _has_sizes(message):
+            if self._written_misses % MISSES != 1 or not _has_sizes(message) or _is_long(message):
                 return None
             template = Template(message, self._build, self._maker_of)
             if len(self._written) >= TEMPLATES:
@@ -196,6 +196,11 @@ class Templates:
 def _has_sizes(message: Any) -> bool:
     """A call without arguments, by a serializer of the program's own, has no parts: we do not know this shape."""
     return bool(getattr(message, _SIZES[type(message)]))
+
+
+def _is_long(message: Any) -> bool:
+    """A task with thousands of inputs, say: making a template takes milliseconds, and the next one is unlike it."""
+    return sum(len(getattr(message, name)) for name in _COLUMNS[type(message)]) > TEMPLATE_BYTES
 
 
 def _difference(image: bytes, changed: bytes) -> tuple[int, int]:

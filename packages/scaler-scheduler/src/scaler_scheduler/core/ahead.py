@@ -14,6 +14,10 @@ from scaler_scheduler.core.states import State
 from scaler_scheduler.core.tables import DISPATCH_STEPS, Tables
 from scaler_scheduler.core.workers import Worker
 
+MOST_DEPENDENCIES = 16
+"""A task with more has its time: each of them that is with a worker asks whether all others are there too, which would
+take minutes for the sum of ten thousand."""
+
 
 @dataclass(frozen=True, slots=True)
 class Follower:
@@ -53,6 +57,8 @@ def _follower_of(tables: Tables, worker: Worker, tail: TaskId) -> Follower | Non
         return None
     waiting = tables.dependencies.waiting[task_id]
     chunk, index = waiting.chunk, waiting.index
+    if chunk.dependency_count(index) > MOST_DEPENDENCIES:
+        return None
     if chunk.client.is_held:
         return None  # it may be among those that are being ended (CAN-11)
     if tables.families.may_not_begin(chunk):
