@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.core.actions import (
     Interrupt,
+    KillProcessor,
     Reclaim,
     Resume,
     Send,
@@ -267,6 +268,17 @@ def test_at_the_bound_a_task_that_may_only_be_waiting_for_long_ones_waits_much_l
     story.dispatch(2, depth=1)
     assert results(story.step(after=REFUSE_SECONDS - 1)) == {}
     assert results(story.step(after=1.0)) == {2: STATUS_REFUSED}
+
+
+def test_a_task_that_has_waited_long_is_not_refused_while_a_processor_comes_for_it() -> None:
+    story = Story(max_processors=2).start()
+    story.dispatch(1, depth=1)
+    story.dispatch(2, depth=1)
+    actions = story.receive(Cancel(ids(1), grace_seconds=0.0), after=REFUSE_SECONDS + 1) + story.step()
+    assert KillProcessor(1) in actions and StartProcessor(2) in actions
+    assert story.core.next_deadline() is None, "for the one to exit, or for the other to be ready"
+    assert results(story.step(after=1.0)) == {}
+    assert handed(story.step(ProcessorReady(2, 2))) == {2: [2]}
 
 
 def test_processors_that_nesting_needed_leave_when_idle(story: Story) -> None:

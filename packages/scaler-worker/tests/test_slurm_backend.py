@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from tests.support.processes import until
 
 from scaler_protocol.ids import PeerId
 from scaler_worker.manager import slurm
@@ -95,3 +97,20 @@ def test_one_command_ends_all_jobs_that_are_left(play: Any) -> None:
 
     play(tell)
     assert scenes[0].canceled.read_text() == "1 2 3\n"
+
+
+def test_a_command_that_nobody_waits_for_any_more_is_ended(tmp_path: Path) -> None:
+    """The manager ends while it asks Slurm."""
+
+    async def run() -> int:
+        pid_file, command = tmp_path / "pid", tmp_path / "squeue"
+        command.write_text(f"#!/bin/sh\necho $$ > {pid_file}.new && mv {pid_file}.new {pid_file}\nexec sleep 300\n")
+        command.chmod(0o755)
+        asking = asyncio.create_task(slurm._output_of(str(command)))
+        await asyncio.to_thread(until, pid_file.exists, "it runs")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        return int(pid_file.read_text())
+
+    assert not psutil.pid_exists(asyncio.run(run()))

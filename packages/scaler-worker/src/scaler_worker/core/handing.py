@@ -244,6 +244,8 @@ def fallback_at(tables: Tables) -> float | None:
         return task.queued_at + FALLBACK_SECONDS if tables.free_places() <= 0 else None
     if len(tables.processors) < tables.settings.max_processors or grouping.has_others(tables, task):
         return None  # one is being started for it
+    if tables.count(State.STARTING, State.STOPPING):
+        return None  # one has been, or makes room for one
     if not nesting.is_deepest(tables, task.header.depth):
         return None  # processors come free as those that are as deep go on; what they wait for is deeper
     is_hopeless = all(processor.is_waiting for processor in tables.processors.values())

@@ -11,6 +11,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,7 +212,8 @@ def _place(line: _Line) -> str:
 
 
 async def _output_of(*command: str, stdin: str = "") -> str:
-    """What the command printed. Raises SlurmError when it fails, or takes longer than COMMAND_SECONDS."""
+    """What the command printed. Raises SlurmError when it fails, or takes longer than COMMAND_SECONDS. It has ended in
+    any case, also if nobody waits for it any more."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -224,9 +226,12 @@ async def _output_of(*command: str, stdin: str = "") -> str:
     try:
         out, err = await asyncio.wait_for(process.communicate(stdin.encode()), COMMAND_SECONDS)
     except asyncio.TimeoutError:
-        process.kill()
-        await process.wait()
         raise SlurmError(f"{command[0]} did not end within {COMMAND_SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     if process.returncode:
         reason = " ".join(err.decode(errors="replace").split())[:300]
         raise SlurmError(f"{command[0]} ended with code {process.returncode}: {reason}")
