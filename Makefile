@@ -59,12 +59,12 @@ tools:  ## install what some tests drive besides Python (Debian, as root); witho
 	else echo "not on Debian, or not root: install yourself what you want of $(TOOLS)"; fi
 
 # More than eight processes, each with its clusters, are in each other's way. tests/parallel.py says what they share out.
-PARALLEL := -p tests.parallel --numprocesses logical --maxprocesses 8
+PARALLEL := -p tests.parallel --numprocesses auto --maxprocesses 8
 
 demo: $(READY)  ## start a local cluster and index the Python standard library with it
 	@$(BIN)/python -m demo
 
-test: $(READY)  ## run all tests, in as many processes as there are processors
+test: $(READY)  ## run all tests, in two processes for each processor
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows

@@ -9,6 +9,7 @@ The units of `ALONE` come after all others. Before the first of them, all proces
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -90,6 +91,11 @@ class Schedule(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
         for other in self.nodes:
             self._reschedule(other)
         return left[0][1] if left else None
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each processor: half of the time a test waits, for other processes or for a moment to come."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Schedule:
