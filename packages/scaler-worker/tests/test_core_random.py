@@ -363,8 +363,12 @@ class AgentMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_deadline_stays_in_the_past(self) -> None:
-        """Else the shell would spin."""
+        """Else the shell would spin. What falls due by what a round has sent, as when the credit that it tells is less
+        than there are tasks, is done in one more round at once."""
         deadline = self.core.next_deadline()
+        if deadline is not None and deadline <= self.now:
+            self.handle(events.RoundEnded())
+            deadline = self.core.next_deadline()
         assert deadline is None or deadline > self.now
 
     @invariant()
