@@ -176,7 +176,8 @@ def pipeline() -> Message:
     needs: list[list[int]] = [[], [], []] + [[index // 3] for index in range(9)] + [[3 + index] for index in range(9)]
     needs += [[12 + 3 * index, 13 + 3 * index, 14 + 3 * index] for index in range(3)] + [[21, 22, 23]]
     states = [4] * 3 + [4] * 7 + [2, 1] + [4, 4, 4, 4, 2, 2, 2, 0, 0] + [4, 0, 0] + [0]
-    return graph(names, states, needs)
+    keys = [f"{name}-{names[:place].count(name) + 1}" for place, name in enumerate(names)]
+    return graph(names, states, needs, keys=keys)
 
 
 if __name__ == "__main__":

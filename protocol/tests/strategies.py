@@ -140,6 +140,9 @@ def _batches(draw: st.DrawFn, record: type) -> Submit | Dispatch:
     if is_submit:
         columns["dependency_counts"] = _or_empty(draw, join_u16([len(own) for own in dependencies]), b"\0\0")
         columns["dependencies"] = b"".join(value for own in dependencies for value in own)
+        keys = draw(st.just([b""] * count) | st.lists(st.binary(max_size=8), min_size=count, max_size=count))
+        columns["key_sizes"] = _or_empty(draw, bytes(map(len, keys)), b"\0")
+        columns["keys"] = b"".join(keys)
     else:
         inputs = {value: draw(_inputs) for own in dependencies for value in own}
         columns["attempts"] = join_u16(draw(st.lists(st.integers(1, 65_535), min_size=count, max_size=count)))

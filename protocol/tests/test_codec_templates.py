@@ -24,7 +24,8 @@ WITH_INPUT = replace(
     DISPATCH, payload=b"i" * 16 + b"input", part_sizes=join_u32((16,)), part_kinds=bytes((codes.KIND_TASK,)),
     input_ids=b"i" * 16, input_sizes=join_u32((5,)),
 )  # fmt: skip
-LONE = (SUBMIT, DISPATCH, RESULTS, WITH_INPUT, replace(RESULTS, statuses=b"\1", attempts=b"\2\0"))
+WITH_KEY = replace(SUBMIT, key_sizes=b"\3", keys=b"key")
+LONE = (SUBMIT, WITH_KEY, DISPATCH, RESULTS, WITH_INPUT, replace(RESULTS, statuses=b"\1", attempts=b"\2\0"))
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,8 @@ def varied(message: Any, number: int) -> Any:
         return replace(message, ids=task_id, payload=value, sizes=join_u32((size,)), credit=number)
     if message.input_ids:
         return replace(message, ids=task_id, payload=b"i" * 16 + value, input_sizes=join_u32((size,)))
+    if getattr(message, "keys", b""):
+        message = replace(message, keys=b"%03d" % (number % 1000))
     return replace(message, ids=task_id, functions=task_id[::-1], payload=value, part_sizes=join_u32((size,)))
 
 

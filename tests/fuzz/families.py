@@ -405,6 +405,7 @@ def submission(
     fields: dict[str, Any] = {"header": header, "ids": b"".join(ids), "partSizes": struct.pack("<I", 1) * count}
     if depends is not None:
         fields["dependencyCounts"], fields["dependencies"] = depends(ids)
+        fields["keySizes"], fields["keys"] = b"\x40" * count, secrets.token_bytes(64) * count
     return frames("submit", payload=[b"x" * count], **fields)
 
 

@@ -85,6 +85,29 @@ def test_a_large_graph_is_drawn_by_function_and_opens(page: Page, served: Served
     seen(page.locator("#graphs .graph"), "400 of 400")
 
 
+def test_the_tasks_of_a_graph_are_called_by_their_keys(page: Page, served: ServedPage) -> None:
+    names = ["load"] * 3 + ["sum"]
+    keys = ["load-1", "", "('read-csv-0123456789abcdef0123456789abcdef', 7)", "<img src=x>"]
+    served.tell(status([worker(1)]), graph(names, [4, 4, 4, 2], [[], [], [], [0, 1, 2]], [0, 0, 1, 0], keys))
+    open_view(page, "graphs")
+    boxes = page.locator("#graphs .node")
+    assert boxes.locator("text").all_text_contents() == ["load-1", "load", "('read-c…def', 7)", "<img src=x>"]
+    titles = boxes.locator("title").all_text_contents()
+    assert titles[:2] == ["load-1, load, task 6120636c:500", "load, task 6120636c:501"]
+    assert titles[2] == f"{keys[2]}, load, task 6120636c:502"
+    seen(page.locator("#graphs h2"), f"failed at {keys[2]}: 1 failed")
+    seen(page.locator("#graphs"), "through load → sum")
+    boxes.nth(3).click()
+    seen(page.locator("#graphs [role=status]"), "<img src=x>, sum, task 6120636c:503, dispatched")
+    page.get_by_role("button", name="All about this task").click()
+    box = page.get_by_role("dialog")
+    seen(box.locator("#task-facts"), "<img src=x>")
+    seen(box.locator("#task-needs"), "load-1, 6120636c:500")
+    box.get_by_role("button", name="load-1").click()
+    seen(box.locator("#task-facts"), "load-1")
+    assert page.locator("#graphs img, dialog img").count() == 0
+
+
 def test_the_longest_way_through_a_graph_and_slack(page: Page, served: ServedPage) -> None:
     """Two branches: four times 0.45 s, as samples tell, and one task of a function that takes less on average."""
     names = ["load", "price", "price", "price", "sum"]

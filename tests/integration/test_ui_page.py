@@ -117,7 +117,7 @@ def test_names_of_strangers_are_text(page: Page, served: ServedPage) -> None:
     served.tell(
         replace(told, managers=managers, clients=clients, scheduler_address=NASTY),
         samples(them, [NASTY]),
-        graph([NASTY], [2], [[]]),
+        graph([NASTY], [2], [[]], keys=["k" + NASTY]),
         replace(printed(NASTY), worker=NASTY),
         failures(
             replace(failed(1, line=NASTY), type_name=NASTY, worker=NASTY, user=NASTY, text=NASTY, accounts=(NASTY,)),
@@ -272,8 +272,9 @@ def test_a_tasks_page_shows_what_only_the_scheduler_knows(page: Page, served: Se
     """Of a task that succeeded, in its third attempt, and of one that runs."""
     tell_cluster(served)
     facts = {
-        "task": task(98).hex(), "function": "price", "client": "c0ffee00", "user": "bo<b>", "worker": "w7",
-        "attempt": 3, "accounts": ["w9: connection <closed>"], "arguments": 2048, "parent": task(4).hex(),
+        "task": task(98).hex(), "function": "price", "key": "<i>price-98", "client": "c0ffee00", "user": "bo<b>",
+        "worker": "w7", "attempt": 3, "accounts": ["w9: connection <closed>"], "arguments": 2048,
+        "parent": task(4).hex(),
         "children": [], "childCount": 0, "status": "success", "at": 1_700_000_000, "lasted": 0.5,
         "cpu": 0.125, "memory": 3 << 20, "type": "", "line": "", "text": "", "graph": "",
     }  # fmt: skip
@@ -282,7 +283,16 @@ def test_a_tasks_page_shows_what_only_the_scheduler_knows(page: Page, served: Se
     open_view(page, "tasks")
     page.locator("#task-table").get_by_role("button", name="6120636c:98").click()
     box = page.get_by_role("dialog")
-    for words in ("c0ffee00", "bo<b>", "w9: connection <closed>", "2.0 KiB", "6120636c:4", "125 ms", "3.0 MiB more"):
+    for words in (
+        "<i>price-98",
+        "c0ffee00",
+        "bo<b>",
+        "w9: connection <closed>",
+        "2.0 KiB",
+        "6120636c:4",
+        "125 ms",
+        "3.0 MiB more",
+    ):
         seen(box, words)
     assert not page.locator("#task-error").is_visible() and not page.locator("#task-children").is_visible()
     page.keyboard.press("Escape")

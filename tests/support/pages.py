@@ -220,7 +220,11 @@ def failures(
 
 
 def graph(
-    names: Sequence[str], states: Sequence[int], needs: Sequence[Sequence[int]], outcomes: Sequence[int] = ()
+    names: Sequence[str],
+    states: Sequence[int],
+    needs: Sequence[Sequence[int]],
+    outcomes: Sequence[int] = (),
+    keys: Sequence[str] = (),
 ) -> GraphShapes:
     functions = {name: function(name) for name in names}
     shape = GraphShape(
@@ -237,6 +241,8 @@ def graph(
         outcomes=bytes(outcomes),
         failed_count=sum(one not in (0, 2) for one in outcomes),
         canceled_count=sum(one == 2 for one in outcomes),
+        key_sizes=bytes(len(key.encode()) for key in keys),
+        keys="".join(keys).encode(),
     )
     return GraphShapes(server_id=SERVER, graphs=(shape,))
 

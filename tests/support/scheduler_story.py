@@ -182,6 +182,7 @@ class Story:
         unwanted: Iterable[str] = (),
         sealed: bool = True,
         header: TaskHeader = GRAPH,
+        keys: Sequence[bytes] = (),
     ) -> None:
         """Every task takes the results of those it depends on, and nothing else."""
         edges = [other for others in graph.values() for other in others]
@@ -200,6 +201,8 @@ class Story:
                 dependencies=ids(edges),
                 task_flags=bytes(name in without_result for name in graph),
                 is_graph_sealed=sealed,
+                key_sizes=bytes(map(len, keys)),
+                keys=b"".join(keys),
             ),
         )
 

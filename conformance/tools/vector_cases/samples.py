@@ -201,7 +201,7 @@ FULL: list[Message] = [
         TaskFailure(
             TASK, OBJECT, PEER, "ána", "w1", codes.STATUS_SUCCESS, 3, accounts=("attempt 1 on w2: it was lost", ""),
             age_seconds=2.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=2**33, argument_bytes=2**32,
-            graph_id=an_id(0x96), parent_task=OTHER_TASK,
+            graph_id=an_id(0x96), parent_task=OTHER_TASK, key="läd-1",
         ),
         OTHER_TASK + an_id(3), bytes((2, 0)),
     ),
@@ -304,7 +304,7 @@ HISTORY: list[Message] = [
     GraphShapes(8, SERVER, (
         GraphShape(
             an_id(0x96), PEER, 2, 0, TASK + OTHER_TASK, bytes((4, 4)), OBJECT + OBJECT, join_u16([0, 1]), join_u16([0]),
-            NAMES, bytes((codes.STATUS_FAILED, codes.STATUS_REFUSED)), 2, 0,
+            NAMES, bytes((codes.STATUS_FAILED, codes.STATUS_REFUSED)), 2, 0, b"\6\0", "läd-1".encode(),
         ),
     )),
 ]

@@ -43,13 +43,14 @@ def _tasks() -> list[Case]:
     no_parts = one_task(header=TaskHeader(call_format=codes.CALL_RAW), payload=b"", part_sizes=b"", part_counts=b"\0\0")
     newer = one_task(header=TaskHeader(call_format=77, flags=2**31), task_flags=b"\x80")
     full = replace(samples.WORKED_SUBMIT, header=samples.FULL_HEADER, part_counts=join_u16([1, 2, 1]),
-                   task_flags=bytes((0, 1, 0)), is_graph_sealed=False)  # fmt: skip
+                   task_flags=bytes((0, 1, 0)), is_graph_sealed=False, key_sizes=bytes((6, 0, 64)),
+                   keys="läd-1".encode() + b"k" * 64)  # fmt: skip
     many = one_task(functions=b"".join(an_id(i) for i in range(256)), function_indexes=join_u16([255]))
     return [
         _case(one_task(), "minimal", "One task, every column that may be empty is empty", "BAT-1", "BAT-4"),
         _case(written_out, "columns-written-out", "Means the same as minimal: defaults written out", "BAT-1"),
         _case(samples.WORKED_SUBMIT, "worked-example", "The worked example of chapter 8", "BAT-1", "BAT-6"),
-        _case(full, "full", "Every field is set, none to its default, in the header too", "BAT-1"),
+        _case(full, "full", "Every field is set, none to its default, in the header too", "BAT-1", "BAT-13"),
         _case(many_tasks(1000), "thousand", "A thousand tasks of three functions", "BAT-4"),
         _case(no_parts, "no-parts", "A RAW call without arguments: no part, no byte", "BAT-6", "BAT-7"),
         _case(one_task(payload=b"", part_sizes=join_u32([0])), "empty-payload", "One part of no bytes", "FRM-2"),

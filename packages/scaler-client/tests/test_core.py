@@ -37,7 +37,9 @@ from scaler.client.core.actions import (
     Release,
     Send,
 )
+from scaler.client.core.batching import bounds_of
 from scaler.client.core.core import ClientCore
+from scaler.client.core.cutting import cut_batch, fits, picked
 from scaler.client.core.events import (
     FLUSH,
     TICKED,
@@ -366,6 +368,21 @@ def test_a_graph_in_several_batches_is_sealed_by_the_last() -> None:
     told = Told()
     told(graph(("a", "", False), ("b", "a", False), ("c", "ab", True), batch_tasks=2))
     assert [message.is_graph_sealed for message in told.sent()] == [False, True]
+
+
+def test_tasks_that_are_cut_out_of_a_batch_keep_their_keys() -> None:
+    """The batch gives keys to four of its five tasks."""
+    (batch,) = graph(*[(name, "", True) for name in "abcde"]).batches
+    message = replace(batch.message, key_sizes=bytes((1, 0, 3, 2, 1)), keys=b"ACCCDDE")
+    keyed = batch._replace(message=message)
+    pieces = [one.message for one in cut_batch(keyed, bounds_of(Limits(batch_tasks=2)))]
+    assert [(one.key_sizes, one.keys) for one in pieces] == [(b"\1\0", b"A"), (b"\3\2", b"CCCDD"), (b"\1", b"E")]
+    chosen = picked(keyed, [0, 3, 4]).message
+    assert (chosen.key_sizes, chosen.keys) == (b"\1\2\1", b"ADDE")
+    bare = picked(batch, [0, 3, 4]).message
+    assert (bare.key_sizes, bare.keys) == (b"", b"")
+    bounds = bounds_of(Limits(envelope_bytes=16 * len(message.ids)))
+    assert fits(message, bounds) and not fits(replace(message, keys=bytes(bounds.column_bytes)), bounds)
 
 
 def test_a_graph_ends_with_its_wanted_tasks() -> None:

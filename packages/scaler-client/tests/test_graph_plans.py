@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.client.graph import plan as plan_module
 from scaler.client.graph import sparse
 from scaler.client.graph.nodes import Reader
 from scaler.client.graph.plan import Plan, plan
@@ -221,7 +222,22 @@ def test_both_ways_agree(case: tuple[dict[Any, Any], list[Any]]) -> None:
         assert not plan(Reader(graph), list(graph)).functions, "nothing else is beyond it"
     else:
         assert run(matrix) == result
-        assert len(matrix.functions) == len(plan(Reader(graph), keys).functions), "only what is needed"
+        one_by_one = plan(Reader(graph), keys)
+        assert len(matrix.functions) == len(one_by_one.functions), "only what is needed"
+        assert set(matrix.keys) == set(one_by_one.keys) and len(matrix.keys) == len(matrix.functions)
+        assert all(matrix.keys[link] == key for key, link in matrix.wanted.items() if link >= 0)
+
+
+def test_the_first_tasks_have_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither data nor another name of a node is a task."""
+    graph = {("x", 0): 5, "one": (inc, ("x", 0)), "other": "one", "two": (max, "other", 7), "three": (inc, "two")}
+    assert plan(Reader(graph), ["other", "three"]).keys == ["one", "two", "three"]
+    matrix = sparse_plan(Reader(graph), ["other", "three"])
+    assert matrix is not None and matrix.keys[1:] == ["two", "three"] and matrix.keys[0] in ("one", "other")
+    monkeypatch.setattr(plan_module, "DASK_KEYS_MAX", 2)
+    assert plan(Reader(graph), ["three"]).keys == ["one", "two"]
+    matrix = sparse_plan(Reader(graph), ["three"])
+    assert matrix is not None and len(matrix.keys) == 2
 
 
 def test_small_graphs_do_not_load_it(monkeypatch: pytest.MonkeyPatch) -> None:

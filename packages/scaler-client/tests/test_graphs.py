@@ -6,6 +6,7 @@ import concurrent.futures
 import graphlib
 import operator
 import pickle
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -201,6 +202,44 @@ def test_batches_are_cut_at_the_limits(client: Client, cluster: FakeCluster) -> 
     wide = {str(number): (len, bytes(50_000)) for number in range(400)}
     assert client.get(wide, list(wide)) == dict.fromkeys(wide, 50_000)
     assert 2 < len(cluster.submits) - 3 < 6 and max(len(one.payload) for one in cluster.submits) < 9_000_000
+
+
+def sent_keys(cluster: FakeCluster) -> list[bytes]:
+    """Of the tasks of the last graph, which came in one batch."""
+    message = cluster.submits[-1]
+    return [message.keys[start:end] for start, end in pairwise(columns.offsets(message.key_sizes))]
+
+
+def test_the_keys_of_nodes_are_sent(client: Client, cluster: FakeCluster) -> None:
+    client.get(SEED_GRAPH, ["e"])
+    assert sorted(sent_keys(cluster)) == [b"c", b"d", b"e"]
+    client.get({("x", 0): 5, ("y", 1): (inc, ("x", 0))}, ("y", 1))
+    assert sent_keys(cluster) == [b"('y', 1)"]
+    client.submit(inc, 1).result()
+    assert not cluster.submits[-1].keys and not cluster.submits[-1].key_sizes
+
+
+def test_long_and_strange_keys_are_sent_as_far_as_they_can_be(client: Client, cluster: FakeCluster) -> None:
+    class Strange:
+        def __str__(self) -> str:
+            raise ValueError("no name")
+
+    long = "x" * 60 + "-end of it"
+    graph: dict[Any, Any] = {
+        "k" * 64: (inc, 0), long: (inc, 1), "ä" * 40: (inc, 2), "\ud800": (inc, 3), Strange(): (inc, 4), "": (inc, 5),
+    }  # fmt: skip
+    client.get(graph, list(graph))
+    shown = [b"k" * 64, b"x" * 40 + "…".encode() + b"x" * 11 + b"-end of it", ("ä" * 20 + "…" + "ä" * 10).encode()]
+    assert sent_keys(cluster) == [*shown, b"?", b"", b""]
+
+
+def test_the_first_nodes_of_a_large_graph_have_keys(client: Client, cluster: FakeCluster) -> None:
+    chain = {"0": 0, **{str(number): (inc, str(number - 1)) for number in range(1, 20_001)}}
+    assert client.get(chain, "20000") == 20_000
+    first, second, third = cluster.submits
+    assert first.keys.startswith(b"1234") and first.keys.endswith(b"8192") and len(first.key_sizes) == 8192
+    assert second.keys.endswith(b"999910000") and len(second.key_sizes) == 8192 and not any(second.key_sizes[1808:])
+    assert not third.keys and not third.key_sizes
 
 
 def test_nested_nodes_of_one_form_share_a_function(client: Client, cluster: FakeCluster) -> None:

@@ -131,4 +131,8 @@ def test_scaler_explain_tells_how_a_task_ended() -> None:
     )
     answer = Explanation(1, task(7), function_name="price", record=failed_record)
     assert explained(answer, "tcp://s:1") == "price of ana: it failed after 0.5 s on w1: ValueError: no \\x1b[31m"
+    of_graph = replace(answer, record=replace(failed_record, key="('price', 7)"))
+    assert explained(of_graph, "tcp://s:1").startswith("('price', 7) (price) of ana: it failed")
+    unnamed = Explanation(1, task(7), "queued", record=TaskFailure(task(7), key="load-1"))
+    assert explained(unnamed, "tcp://s:1").startswith("load-1: it is queued")
     assert "does not have this task" in explained(Explanation(1, task(7)), "tcp://s:1")

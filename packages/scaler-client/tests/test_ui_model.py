@@ -152,13 +152,30 @@ def test_a_graph_that_has_run_is_still_shown() -> None:
     assert kinds(take(model, running)) == ["graphs", "condition"] and kinds(take(model, running)) == []
     (shown,) = model.beginning()["graphs"]
     assert [node[1:] for node in shown["nodes"]] == [
-        ["a", "ended", []],
-        ["b", "dispatched", []],
-        ["sum", "waiting", [0, 1]],
+        ["a", "ended", [], ""],
+        ["b", "dispatched", [], ""],
+        ["sum", "waiting", [0, 1], ""],
     ]
     take(model, GraphShapes(server_id=SERVER))
     (shown,) = model.beginning()["graphs"]
     assert not shown["runs"] and shown["unfinished"] == 0 and {node[2] for node in shown["nodes"]} == {"ended"}
+
+
+def test_the_tasks_of_a_graph_have_their_keys_as_far_as_these_can_be_read() -> None:
+    drawn = graph(["load", "load", "sum"], [4, 2, 0], [[], [], [0, 1]], keys=["läd-1", "", "sum"])
+    (shape,) = drawn.graphs
+    assert [node[4] for node in shown_of(drawn)["nodes"]] == ["läd-1", "", "sum"]
+    cut = replace(shape, keys=b"\xff", key_sizes=bytes((1, 64, 64)))
+    assert [node[4] for node in shown_of(replace(drawn, graphs=(cut,)))["nodes"]] == ["\ufffd", "", ""]
+    fewer = replace(shape, key_sizes=b"\1")
+    assert [node[4] for node in shown_of(replace(drawn, graphs=(fewer,)))["nodes"]] == [""] * 3
+
+
+def shown_of(message: GraphShapes) -> Any:
+    model = Model("here")
+    take(model, message)
+    (shown,) = model.beginning()["graphs"]
+    return shown
 
 
 def test_what_became_of_a_graph_of_a_scheduler_that_is_gone_nobody_knows() -> None:
@@ -238,7 +255,7 @@ def test_a_graph_whose_columns_do_not_agree_has_no_picture() -> None:
     far = replace(shape, dependencies=(7).to_bytes(2, "little"), states=b"\0\xff")
     model = Model("here")
     take(model, GraphShapes(graphs=(far,)))
-    assert [node[2:] for node in model.beginning()["graphs"][0]["nodes"]] == [["waiting", []], ["ended", []]]
+    assert [node[2:] for node in model.beginning()["graphs"][0]["nodes"]] == [["waiting", [], ""], ["ended", [], ""]]
 
 
 def test_what_is_printed_is_bounded() -> None:

@@ -9,10 +9,11 @@ import pytest
 from tests.support.scheduler_story import FUNCTION, WELCOME, Story, ids, names, peer, task
 
 from scaler_protocol.codec.checks import SAMPLE_BYTES
-from scaler_protocol.codes import ROLE_WORKER
+from scaler_protocol.codes import ROLE_WORKER, STATUS_FAILED
 from scaler_protocol.columns import split_u16
 from scaler_protocol.messages import (
     Capability,
+    Dispatch,
     Explain,
     FunctionName,
     Hello,
@@ -114,6 +115,40 @@ def test_a_large_graph_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     (shape,) = story.core.graph_shapes().graphs
     assert shape.task_count == 4 and names(shape.ids) == ["a", "b", "c"]
     assert len(shape.states) == 3 and sum(split_u16(shape.dependency_counts)) == 2
+
+
+def test_the_tasks_of_a_graph_have_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them, here of each batch the second. To a worker a key does not go."""
+    story = Story()
+    story.client("c")
+    story.worker("w", credit=2)
+    story.submit_graph("c", {"a": (), "b": (), "c": ("a", "b")}, keys=[b"", "läd".encode(), b"k" * 64], sealed=False)
+    story.submit_graph("c", {"d": (), "e": ("c",)}, keys=[b"", b"\xff"])
+    sent = [action.message for action in story.actions() if isinstance(action, Send)]
+    assert any(isinstance(one, Dispatch) for one in sent)
+    assert not any(one.keys or one.key_sizes for one in sent if isinstance(one, Dispatch))
+    (shape,) = story.core.graph_shapes().graphs
+    assert shape.key_sizes == bytes((0, 4, 64, 0, 1)) and shape.keys == "läd".encode() + b"k" * 64 + b"\xff"
+    record = story.core.explanation(Explain(7, task("e")), story.now).record
+    assert record.key == "\N{REPLACEMENT CHARACTER}"
+    assert story.core.explanation(Explain(7, task("a")), story.now).record.key == ""
+    story.results("w", ["b"], status=STATUS_FAILED)
+    (failure,) = story.core.task_samples(story.now).failures
+    assert (failure.task_id, failure.key) == (task("b"), "läd")
+    monkeypatch.setattr(shapes, "TASKS_LIMIT", 2)
+    (shape,) = story.core.graph_shapes().graphs
+    keys = dict(zip(names(shape.ids), shape.key_sizes, strict=True))
+    assert keys == {"a": 0, "b": 4} and shape.keys == "läd".encode()
+
+
+def test_a_part_of_a_batch_has_its_own_keys() -> None:
+    story = Story()
+    story.client("c")
+    story.submit_graph("c", {"a": (), "b": (), "c": (), "d": ()}, keys=[b"A", b"", b"CC", b"DDD"])
+    chunk = story.core.tables.chunk_of(task("a"))
+    part = chunk.part([0, 2, 3])
+    assert [part.key(index) for index in range(3)] == [b"A", b"CC", b"DDD"]
+    assert chunk.part([1]).key(0) == b""
 
 
 def test_what_waits_for_what() -> None:

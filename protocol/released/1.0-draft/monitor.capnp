@@ -194,6 +194,7 @@ struct TaskFailure @0xb3c85e1f0d6a9274 {
   argumentBytes @16 :UInt64;      # of its inline arguments
   graphId @17 :Data;              # 16 bytes, or empty
   parentTask @18 :Data;           # 16 bytes, or empty
+  key @19 :Text;                  # what its client's program calls it, or empty; foreign text (MON-7, MON-61)
 }
 
 struct SampleBlock @0xfd53ef3a6255b525 {
@@ -250,6 +251,9 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
   # u8·n: how each of the tasks that have ended did, by its status in ResultBatch; 0 for others. Empty: all 0. (MON-35)
   failedCount @11 :UInt64;    # of all tasks of the graph: ended, and neither well nor canceled
   canceledCount @12 :UInt64;
+
+  keySizes @13 :Data;         # u8·n: bytes of each task's key in `keys`, 0 for a task without one; empty: all 0. (MON-61)
+  keys @14 :Data;             # one after another, as their client has sent them; foreign text (MON-7)
 }
 
 struct DumpRequest @0xe82a45a95c937813 {

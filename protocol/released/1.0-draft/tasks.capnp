@@ -85,6 +85,12 @@ struct TaskBatch @0xf4a2a1d460ff5746 {
   awaitedCounts @15 :Data;     # Dispatch only, with feature `chains`. u16·n: how many of the tasks that this worker
                                # holds must succeed there before this one begins; empty: all 0 (SCH-36, WRK-23)
   awaited @16 :Data;           # 16·Σ: their ids. A TASK part names one of them or one of inputIds. (BAT-9)
+
+  keySizes @17 :Data;
+  # Submit only. u8·n: bytes of each task's key in `keys`, at most 64 (BAT-13); 0 for a task without one; empty: all 0.
+  keys @18 :Data;
+  # UTF-8, one after another: what the client's program calls its tasks, such as the keys of a graph's nodes. Foreign text for
+  # people who watch (MON-7, MON-61), and no name for anything: two tasks may have the same.
 }
 
 struct ResultBatch @0xff6cfb0eac5d4707 {

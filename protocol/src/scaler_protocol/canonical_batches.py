@@ -71,6 +71,7 @@ def _expand_tasks(batch: TaskBatch) -> Json:
     input_values = values[len(parts) :]
     input_kinds = _or_default(batch.input_kinds, 0, len(input_ids))
     dependencies, awaited = _hex_ids(batch.dependencies), _hex_ids(batch.awaited)
+    keys = _cut(batch.keys, batch.key_sizes or bytes(count))
     rows = zip(
         ids,
         _or_default(split_u16(batch.function_indexes), 0, count),
@@ -79,6 +80,7 @@ def _expand_tasks(batch: TaskBatch) -> Json:
         pairwise(offsets(_or_default(split_u16(batch.awaited_counts), 0, count))),
         _or_default(batch.task_flags, 0, count),
         _or_default(split_u16(batch.attempts), 1, count),
+        keys,
         strict=True,
     )
     return {
@@ -92,8 +94,9 @@ def _expand_tasks(batch: TaskBatch) -> Json:
                 **({"awaited": awaited[slice(*waits)]} if awaited else {}),
                 "flags": flags,
                 "attempt": attempt,
+                **({"key": key} if key else {}),
             }
-            for task_id, function_index, (first_part, end_part), needs, waits, flags, attempt in rows
+            for task_id, function_index, (first_part, end_part), needs, waits, flags, attempt, key in rows
         ],
         "inputs": [
             {"id": task_id, "kind": kind, "bytes": value}
@@ -118,6 +121,8 @@ def _join_tasks(document: Json) -> Json:
         "awaited": _bytes_of([item for task in tasks for item in task.get("awaited", ())]),
         "task_flags": _joined([task["flags"] for task in tasks], 0, bytes),
         "attempts": _joined([task["attempt"] for task in tasks], 1, join_u16),
+        "key_sizes": _joined([len(task.get("key", "")) // 2 for task in tasks], 0, bytes),
+        "keys": _bytes_of([task.get("key", "") for task in tasks]),
         "input_ids": _bytes_of([item["id"] for item in inputs]),
         "input_kinds": _joined([item["kind"] for item in inputs], 0, bytes),
         "input_sizes": join_u32([len(item["bytes"]) // 2 for item in inputs]),

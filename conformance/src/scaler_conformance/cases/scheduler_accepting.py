@@ -103,6 +103,9 @@ def columns_that_disagree_are_refused(scene: Scene) -> None:
         "counts of one task": {"partCounts": b"\1\0"},
         "a dependency without its count": {"dependencies": bytes(16)},
         "flags of three tasks": {"taskFlags": bytes(3)},
+        "a key without its size": {"keys": b"k"},
+        "the size of one key": {"keySizes": b"\1", "keys": b"k"},
+        "sizes of other keys": {"keySizes": b"\1\2", "keys": b"k"},
     }
     for what, columns in wrong.items():
         scene.transcript.note(client.name, what)
@@ -138,6 +141,16 @@ def columns_written_out_mean_the_same(scene: Scene) -> None:
     client.expect_nothing("the batch is well-formed")
     for task in worker.expect_dispatch(2):
         scene.equal(task.parts, tasks[0].parts, "the parts of the task")
+
+
+@case("BAT-13")
+def a_long_key_is_refused(scene: Scene) -> None:
+    client = scene.client()
+    client.submit(client.new_tasks(1, key=b"k" * 64) + client.new_tasks(1))
+    client.fence()
+    client.expect_nothing("a key of exactly the limit")
+    seq = client.submit_batch(client.new_tasks(1) + client.new_tasks(1, key=b"k" * 65))
+    client.expect_error(CODES.BAD_BATCH, ref_seq=seq, fatal=False)
 
 
 @case("BAT-4")

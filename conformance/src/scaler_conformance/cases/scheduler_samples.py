@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
@@ -11,6 +12,7 @@ from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message
 
 from .scheduler_graphs import after
+from .scheduler_records import explained
 
 case = cases_for("scheduler")
 #: About once a second a scheduler looks who watches.
@@ -77,6 +79,29 @@ def a_graph_can_be_drawn(scene: Scene) -> None:
     states = dict(zip(ids, shape["states"], strict=True))
     if held[0].id in states:
         scene.equal(states[held[0].id], 2, "the state of the task that a worker holds")
+
+
+@case("MON-61", seconds=30.0)
+def the_nodes_of_a_graph_have_their_keys(scene: Scene) -> None:
+    watcher, asking, client = scene.monitor("graphs"), scene.peer("monitor"), scene.client()
+    tasks = [*client.new_tasks(1), *client.new_tasks(1, key="läd".encode()), *client.new_tasks(1, key=b"k" * 64)]
+    tasks.append(replace(after(client, *tasks), key=b"\xff"))
+    graph = new_id()
+    client.submit(tasks, graphId=graph)
+    client.fence()
+    for task in tasks[:3]:
+        record = explained(asking, task, "MON-61")["record"]
+        scene.equal(record["key"], task.key.decode(), "the key of a record")
+
+    def shapes() -> list[Message]:
+        return [shape for message in watcher.of("graphs") for shape in message["graphs"] if shape["graphId"] == graph]
+
+    scene.pump.until(lambda: bool(shapes()), SECONDS)
+    scene.needs(bool(shapes()), f"nothing of this graph was published within {SECONDS:g} s; it may leave out some")
+    shape, expected = shapes()[-1], {task.id: task.key for task in tasks}
+    listed = [expected[name] for name in ids_of(shape["ids"])]
+    scene.equal(shape["keySizes"], bytes(map(len, listed)), "keySizes")
+    scene.equal(shape["keys"], b"".join(listed), "keys")
 
 
 @case("MON-18", seconds=30.0)

@@ -6,12 +6,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from .codes import CODES
 from .envelope import Message, Unreadable
 
 Part = tuple[int, bytes]
+
+_OF_DISPATCH = ("attempts", "inputIds", "awaitedCounts")
+_OF_SUBMIT = ("dependencyCounts", "dependencies", "keySizes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Task:
     dependencies: tuple[bytes, ...] = ()
     flags: int = 0
     attempt: int = 1
+    key: bytes = b""
     header: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[bytes, Part] = field(default_factory=dict)
     awaited: tuple[bytes, ...] = ()
@@ -59,6 +64,13 @@ class Cutter:
             raise self.wrong(f"{name} has {len(column)} bytes")
         return [column[at : at + 16] for at in range(0, len(column), 16)]
 
+    def pieces(self, name: str, sizes: Sequence[int]) -> list[bytes]:
+        column = self._body[name]
+        if len(column) != sum(sizes):
+            raise self.wrong(f"{name} has {len(column)} bytes and must have {sum(sizes)}")
+        ends = accumulate(sizes)
+        return [column[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
     def wrong(self, text: str) -> Unreadable:
         return Unreadable("BAT-2", f"{self._what}: {text}")
 
@@ -80,6 +92,7 @@ def read_tasks(message: Message) -> list[Task]:
     awaited = iter(cut.ids("awaited", sum(awaited_counts)))
     flags = cut.numbers("taskFlags", "B", count, 0)
     attempts = cut.numbers("attempts", "H", count, 1)
+    keys = cut.pieces("keys", cut.numbers("keySizes", "B", count, 0))
     input_ids = cut.ids("inputIds")
     input_kinds = cut.numbers("inputKinds", "B", len(input_ids), 0)
     input_sizes = cut.numbers("inputSizes", "I", len(input_ids), None)
@@ -99,6 +112,7 @@ def read_tasks(message: Message) -> list[Task]:
             dependencies=tuple(next(dependencies) for _ in range(dependency_counts[row])),
             flags=flags[row],
             attempt=attempts[row],
+            key=keys[row],
             header=message["header"],
             inputs=inputs,
             awaited=tuple(next(awaited) for _ in range(awaited_counts[row])),
@@ -112,8 +126,7 @@ def read_tasks(message: Message) -> list[Task]:
 def _check_tasks(message: Message, kinds: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> None:
     """What a batch may say, beyond how long its columns are."""
     what, header = message.kind, message["header"]
-    reserved = ("attempts", "inputIds", "awaitedCounts") if what == "submit" else ("dependencyCounts", "dependencies")
-    for name in reserved:
+    for name in _OF_DISPATCH if what == "submit" else _OF_SUBMIT:
         if message[name]:
             raise Unreadable("BAT-3", f"{what}: {name} is a column of the other direction")
     if any(kind != CODES.KIND_INLINE and size != 16 for kind, size in zip(kinds, sizes, strict=True)):
@@ -163,6 +176,8 @@ def write_tasks(tasks: Sequence[Task], header: Mapping[str, Any] | None = None, 
         "awaited": b"".join(name for task in tasks for name in task.awaited),
         "taskFlags": _pack("B", [task.flags for task in tasks], 0),
         "attempts": _pack("H", [task.attempt for task in tasks], 1),
+        "keySizes": _pack("B", [len(task.key) for task in tasks], 0),
+        "keys": b"".join(task.key for task in tasks),
         "inputIds": b"".join(inputs),
         "inputKinds": _pack("B", [kind for kind, _ in inputs.values()], 0),
         "inputSizes": struct.pack(f"<{len(inputs)}I", *(len(value) for _, value in inputs.values())),

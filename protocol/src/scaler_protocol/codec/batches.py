@@ -18,6 +18,7 @@ from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import Dispatch, Holding, KeptResults, Limits, Results, Submit, TaskBatch
 
 FUNCTIONS_MAX = 65_535
+KEY_BYTES = 64
 PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
 INPUT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT))
 RESULT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_NONE))
@@ -34,6 +35,8 @@ def check_submit(batch: Submit, limits: Limits) -> None:
     count, sizes = _check_tasks(batch, limits)
     _check_payload(batch, sum(sizes))
     _check_named("dependencies", batch.dependencies, "dependencyCounts", batch.dependency_counts, count)
+    if batch.key_sizes or batch.keys:
+        _check_keys(batch, count)
     if codes.KIND_TASK in batch.part_kinds:
         named = _named(batch.dependencies, batch.dependency_counts, count)
         if (index := _wrong_task_part(batch, sizes, named)) is not None:
@@ -43,6 +46,8 @@ def check_submit(batch: Submit, limits: Limits) -> None:
 def check_dispatch(batch: Dispatch, limits: Limits) -> None:
     if batch.dependency_counts or batch.dependencies:
         refuse("dependencies are columns of Submit, not of Dispatch", "BAT-5")
+    if batch.key_sizes or batch.keys:
+        refuse("keys are columns of Submit, not of Dispatch", "BAT-5")
     if not batch.header.client:
         refuse("header.client is empty; a Dispatch names the client whose tasks it carries", "SCH-3")
     count, sizes = _check_tasks(batch, limits)
@@ -93,6 +98,14 @@ def _check_part_counts(batch: TaskBatch, count: int) -> int:
 def _check_payload(batch: TaskBatch | Results | KeptResults, expected: int) -> None:
     if len(batch.payload) != expected:
         refuse(f"the sizes add up to {expected} bytes, but the payload has {len(batch.payload)}", "BAT-2")
+
+
+def _check_keys(batch: Submit, count: int) -> None:
+    expect_length("keySizes", batch.key_sizes, 1, count)
+    if sum(batch.key_sizes) != len(batch.keys):
+        refuse(f"keySizes add up to {sum(batch.key_sizes)} bytes, but the keys have {len(batch.keys)}", "BAT-2")
+    if max(batch.key_sizes) > KEY_BYTES:
+        refuse(f"a key of {max(batch.key_sizes)} bytes; there may be {KEY_BYTES}", "BAT-13")
 
 
 def task_parts(batch: TaskBatch, sizes: tuple[int, ...]) -> list[bytes]:

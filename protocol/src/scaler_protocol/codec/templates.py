@@ -29,7 +29,7 @@ Build = Callable[[Any, int, int], bytes]
 MakerOf = Callable[[type], Callable[[Sequence[Any]], Any]]
 """For a type of record, what makes one from the values of its fields, in order."""
 
-_TASK_COLUMNS = ("functions", "ids", "part_sizes", "dependencies", "input_ids", "input_sizes", "awaited")
+_TASK_COLUMNS = ("functions", "ids", "part_sizes", "dependencies", "input_ids", "input_sizes", "awaited", "keys")
 _COLUMNS: dict[type, tuple[str, ...]] = {
     Submit: _TASK_COLUMNS, Dispatch: _TASK_COLUMNS, Results: ("ids", "sizes", "profiles")
 }  # fmt: skip
@@ -221,7 +221,7 @@ def _results_key(results: Results) -> tuple[Any, ...]:
 _task_columns = attrgetter(*_TASK_COLUMNS)
 _task_fixed = attrgetter(
     "function_indexes", "part_counts", "part_kinds", "dependency_counts", "task_flags", "attempts", "is_graph_sealed",
-    "input_kinds", "awaited_counts",
+    "input_kinds", "awaited_counts", "key_sizes",
 )  # fmt: skip
 _KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     Submit: _task_key, Dispatch: _task_key, Results: _results_key

@@ -226,6 +226,7 @@ class TaskFailure:
     argument_bytes: int = 0
     graph_id: GraphId = NO_GRAPH
     parent_task: TaskId = NO_TASK
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,8 @@ class GraphShape:
     outcomes: bytes = b""
     failed_count: int = 0
     canceled_count: int = 0
+    key_sizes: bytes = b""
+    keys: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class TaskBatch:
     input_sizes: bytes = b""
     awaited_counts: bytes = b""
     awaited: bytes = b""
+    key_sizes: bytes = b""
+    keys: bytes = b""
 
 
 @dataclass(slots=True)

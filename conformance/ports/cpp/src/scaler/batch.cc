@@ -97,6 +97,7 @@ void checkColumns(TaskBatch::Reader batch, const Columns& columns, const Limits&
     if (batch.hasDependencies() && batch.getDependencies().size() > 0) {
         badBatch("dependencies belongs to Submit", "BAT-5");
     }
+    if (batch.getKeySizes().size() > 0 || batch.getKeys().size() > 0) badBatch("keys belong to Submit", "BAT-5");
     if (columns.functions.empty() || columns.functions.size() > 65535) badBatch("functions has none, or too many");
     checkColumn(columns.functionIndexes, 2, count, "functionIndexes");
     checkColumn(columns.partCounts, 2, count, "partCounts");

@@ -88,6 +88,8 @@ def told(explanation: Explanation, address: str) -> str:
         said, user = record_text(record), record.user
     else:
         return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
+    if record.key:
+        name = f"{record.key} ({name})" if name else record.key
     of_user = f" of {user}" if user else ""
     return f"{name or 'a task'}{of_user}: {said}" if name or of_user else said
 

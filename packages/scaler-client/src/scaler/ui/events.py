@@ -53,6 +53,7 @@ def failure_of(failure: TaskFailure, function: str, at: float) -> Json:
     return {
         "task": failure.task_id.hex(),
         "function": function or failure.function_id.hex()[:8],
+        "key": failure.key,
         "client": failure.client_id.hex()[:8],
         "user": failure.user,
         "worker": failure.worker,

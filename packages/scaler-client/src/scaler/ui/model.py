@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from scaler.monitoring import ClusterState, FunctionFigures, Heard, UserFigures, functions_of, users_of
@@ -18,7 +19,7 @@ from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler.ui.tally import Tally
 from scaler.ui.utilisation import Utilisation
 from scaler_protocol.codes import LOG_PREPARATION, LOG_STDERR, STATUS_CANCELED, STATUS_REFUSED
-from scaler_protocol.columns import split_ids, split_u16
+from scaler_protocol.columns import offsets, split_ids, split_u16
 from scaler_protocol.messages import (
     NO_PEER,
     Capability,
@@ -381,12 +382,12 @@ def _graph(shape: GraphShape, user: str) -> Json:
     whole = whole and sum(counts) == len(targets)
     nodes: list[list[Any]] = []
     start = 0
-    columns = zip(ids, functions, counts, shape.states, outcomes, strict=True) if whole else ()
-    for task_id, function, count, state, outcome in columns:
+    columns = zip(ids, functions, counts, shape.states, outcomes, _keys(shape, len(ids)), strict=True) if whole else ()
+    for task_id, function, count, state, outcome, key in columns:
         needs = [one for one in targets[start : start + count] if one < len(ids)]
         start += count
-        name = names.get(function) or function.hex()[:8]  # type: ignore[call-overload]
-        nodes.append([task_id.hex(), name, _state_of(state, outcome), needs])
+        name = names.get(function) or function.hex()[:8]
+        nodes.append([task_id.hex(), name, _state_of(state, outcome), needs, key])
     return {
         "id": shape.graph_id.hex(),
         "client": shape.client_id.hex()[:8],
@@ -398,6 +399,13 @@ def _graph(shape: GraphShape, user: str) -> Json:
         "runs": shape.unfinished_count > 0 or not shape.task_count,
         "nodes": nodes,
     }
+
+
+def _keys(shape: GraphShape, count: int) -> list[str]:
+    """What their program calls the tasks, if it does."""
+    if len(shape.key_sizes) != count:
+        return [""] * count
+    return [shape.keys[start:end].decode(errors="replace") for start, end in pairwise(offsets(shape.key_sizes))]
 
 
 def _state_of(state: int, outcome: int) -> str:
@@ -413,7 +421,7 @@ def _gone(graph: Json, *, have_ended: bool) -> Json:
         return graph
     unfinished = GRAPH_STATES[:-1]
     nodes = [
-        [task, name, "ended" if have_ended and state in unfinished else state, needs]
-        for task, name, state, needs in graph["nodes"]
+        [task, name, "ended" if have_ended and state in unfinished else state, *others]
+        for task, name, state, *others in graph["nodes"]
     ]
     return {**graph, "runs": False, "unfinished": 0 if have_ended else graph["unfinished"], "nodes": nodes}

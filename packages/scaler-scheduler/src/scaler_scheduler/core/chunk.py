@@ -180,6 +180,16 @@ class Chunk:
         position = int.from_bytes(indexes[2 * index : 2 * index + 2], "little") if indexes else 0
         return self.batch.functions[ID_BYTES * position : ID_BYTES * (position + 1)]
 
+    @cached_property
+    def _key_starts(self) -> Sequence[int]:
+        return _starts(self.batch.key_sizes)
+
+    def key(self, index: int) -> bytes:
+        """What its client's program calls this task, for people; empty: nothing. (MON-61)"""
+        if not self.batch.keys:
+            return b""
+        return self.batch.keys[self._key_starts[index] : self._key_starts[index + 1]]
+
     def is_wanted(self, index: int) -> bool:
         """Whether its client is to be told of its success (SCH-14)."""
         flags = self.batch.task_flags
@@ -247,6 +257,7 @@ class Chunk:
         needs = []
         if self.has_dependencies:
             needs = [range(self._dependency_starts[run.start], self._dependency_starts[run.stop]) for run in runs]
+        keys = [range(self._key_starts[run.start], self._key_starts[run.stop]) for run in runs] if batch.keys else []
         return Submit(
             header=header,
             functions=functions[0],
@@ -258,6 +269,8 @@ class Chunk:
             dependency_counts=_gather(batch.dependency_counts, runs, 2),
             dependencies=_gather(batch.dependencies, needs, ID_BYTES),
             task_flags=_gather(batch.task_flags, runs, 1),
+            key_sizes=_gather(batch.key_sizes, runs, 1),
+            keys=_gather(batch.keys, keys, 1),
             payload=b"".join(payload),
         )
 

@@ -28,8 +28,8 @@ def size_of_texts(texts: Iterable[str]) -> int:
 
 
 def size_of_failure(failure: TaskFailure) -> int:
-    texts = (failure.user, failure.worker, failure.type_name, failure.first_line, failure.text, *failure.accounts)
-    return 240 + size_of_texts(texts)
+    texts = (failure.user, failure.worker, failure.type_name, failure.first_line, failure.text, failure.key)
+    return 240 + size_of_texts(texts) + size_of_texts(failure.accounts)
 
 
 def size_of_block(block: SampleBlock) -> int:

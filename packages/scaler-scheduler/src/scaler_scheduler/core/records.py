@@ -42,6 +42,7 @@ def record_of(
         argument_bytes=chunk.bytes_of((index,)),
         graph_id=GraphId(chunk.header.graph_id),
         parent_task=TaskId(chunk.header.parent_task),
+        key=chunk.key(index).decode(errors="replace"),
     )
 
 

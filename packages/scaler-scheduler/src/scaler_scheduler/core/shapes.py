@@ -47,6 +47,7 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
     place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
+    keys = [chunk.key(index) for chunk, index in nodes]
     states = bytes(state_of(tables, task_id) for task_id in place)
     outcomes = bytes(map(tables.history.outcomes.get, place, repeat(0)))
     return GraphShape(
@@ -63,6 +64,8 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
         outcomes=outcomes if any(outcomes) else b"",
         failed_count=sum(chunk.failed_count for chunk in chunks),
         canceled_count=sum(chunk.canceled_count for chunk in chunks),
+        key_sizes=bytes(map(len, keys)) if any(keys) else b"",
+        keys=b"".join(keys),
     )
 
 

@@ -17,8 +17,8 @@ BATCH_TASKS = 8_192
 """More in one message would hold up the scheduler's other peers and save nothing."""
 BATCH_BYTES = 8 * 1024 * 1024
 
-TASK_BYTES = 16 + 16 + 7
-"""Columns of one task: its id, its function's id, and index, counts and flags."""
+TASK_BYTES = 16 + 16 + 8
+"""Columns of one task: its id, its function's id, and index, counts, flags and the size of its key."""
 PART_BYTES = 5
 """Columns of one part: its size and its kind."""
 

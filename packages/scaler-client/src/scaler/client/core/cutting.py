@@ -55,7 +55,7 @@ def fits(message: Submit, bounds: Bounds) -> bool:
     column_bytes = (
         len(message.ids) + len(message.functions) + len(message.function_indexes) + len(message.part_counts)
         + len(message.part_kinds) + len(message.part_sizes) + len(message.dependency_counts)
-        + len(message.dependencies) + len(message.task_flags)
+        + len(message.dependencies) + len(message.task_flags) + len(message.key_sizes) + len(message.keys)
     )  # fmt: skip
     return (
         len(message.ids) <= bounds.tasks * ID_BYTES
@@ -73,12 +73,14 @@ class Layout:
         self.parts = [0, *accumulate(columns.split_u16(message.part_counts) if message.part_counts else [1] * count)]
         self.needs = [0, *accumulate(columns.split_u16(message.dependency_counts) or [0] * count)]
         self.bytes = [0, *accumulate(columns.split_u32(message.part_sizes))]
+        self.keys = [0, *accumulate(message.key_sizes or bytes(count))]
 
     def weight(self, index: int) -> tuple[int, int]:
         """Of one task: the bytes of its payload and of its columns."""
         begin, end = self.parts[index], self.parts[index + 1]
         need_count = self.needs[index + 1] - self.needs[index]
-        return self.bytes[end] - self.bytes[begin], TASK_BYTES + PART_BYTES * (end - begin) + ID_BYTES * need_count
+        column_bytes = TASK_BYTES + PART_BYTES * (end - begin) + ID_BYTES * need_count
+        return self.bytes[end] - self.bytes[begin], column_bytes + self.keys[index + 1] - self.keys[index]
 
 
 def cut_batch(batch: GraphBatch, bounds: Bounds) -> list[GraphBatch]:
@@ -107,6 +109,7 @@ def _picked(batch: GraphBatch, runs: Sequence[range], layout: Layout) -> GraphBa
     part_runs = [range(layout.parts[run.start], layout.parts[run.stop]) for run in runs]
     need_runs = [range(layout.needs[run.start], layout.needs[run.stop]) for run in runs]
     byte_runs = [range(layout.bytes[run.start], layout.bytes[run.stop]) for run in part_runs]
+    key_runs = [range(layout.keys[run.start], layout.keys[run.stop]) for run in runs]
     functions, function_indexes = message.functions, b""
     if message.function_indexes:
         chosen = columns.split_u16(bytes(_gathered(message.function_indexes, runs, 2)))
@@ -125,6 +128,8 @@ def _picked(batch: GraphBatch, runs: Sequence[range], layout: Layout) -> GraphBa
         dependency_counts=_gathered(message.dependency_counts, runs, 2),
         dependencies=_gathered(message.dependencies, need_runs, ID_BYTES),
         task_flags=_gathered(message.task_flags, runs, 1),
+        key_sizes=_gathered(message.key_sizes, runs, 1),
+        keys=_gathered(message.keys, key_runs, 1),
         is_graph_sealed=message.is_graph_sealed and ID_BYTES * runs[-1].stop == len(message.ids),
     )
     return GraphBatch(piece, _wanted(batch, runs))

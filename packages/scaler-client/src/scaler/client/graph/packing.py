@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -34,6 +34,10 @@ from scaler_protocol.messages import Limits, Submit
 _SHARED_BYTES = 4 * 1024
 """Data that several tasks use, from this size on, is stored once instead of travelling with each of them."""
 _MOST_ARGUMENTS = 65_535
+_KEY_BYTES = 64
+"""A task's key has no more. (BAT-13)"""
+_KEY_HEAD, _KEY_TAIL = 40, 21
+"""Of a longer key, which is cut in the middle: the keys of one of Dask's collections differ at their ends."""
 
 
 class Packed:
@@ -55,6 +59,8 @@ class Packed:
         self._plan = plan
         self._starts = list(accumulate(plan.counts, initial=0))
         self._need_starts = list(accumulate(plan.need_counts, initial=0))
+        self._keys = [_key_text(key) for key in plan.keys]
+        self._key_starts = list(accumulate(map(len, self._keys), initial=0))
         self._wanted = sorted({link for link in plan.wanted.values() if link >= 0})
         self._functions = _Functions(calls)
         self._arguments = _Arguments(calls, plan)
@@ -109,11 +115,13 @@ class Packed:
         return end
 
     def _column_bytes(self, begin: int, end: int) -> int:
-        starts, needs = self._starts, self._need_starts
+        starts, needs, keys = self._starts, self._need_starts, self._key_starts
         return (
             TASK_BYTES * (end - begin)
             + PART_BYTES * (starts[end] - starts[begin])
             + ID_BYTES * (needs[end] - needs[begin])
+            + keys[min(end, len(keys) - 1)]
+            - keys[min(begin, len(keys) - 1)]
         )
 
     def _parts(self, begin: int, end: int) -> tuple[int, list[Any], list[int], bytearray]:
@@ -154,6 +162,7 @@ class Packed:
         functions = [table.setdefault(one, len(table)) for one in map(self._functions.id_of, plan.functions[begin:end])]
         needs = plan.needs[self._need_starts[begin] : self._need_starts[end]]
         wanted = self._wanted[bisect_left(self._wanted, begin) : bisect_left(self._wanted, end)]
+        keys = self._keys[begin:end]
         flags = bytearray((codes.TASK_UNWANTED,)) * (end - begin)
         for number in wanted:
             flags[number - begin] = 0
@@ -169,9 +178,27 @@ class Packed:
             dependency_counts=columns.join_u16(plan.need_counts[begin:end]) if needs else b"",
             dependencies=columns.join_ids([ids[number] for number in needs]),
             task_flags=bytes(flags) if any(flags) else b"",
+            key_sizes=bytes(map(len, keys)).ljust(end - begin, b"\0") if any(keys) else b"",
+            keys=b"".join(keys),
             is_graph_sealed=end == len(ids),
         )
         return GraphBatch(message, tuple([(number - begin, ids[number]) for number in wanted]))
+
+
+def _key_text(key: Hashable) -> bytes:
+    """What people see of it. Dask's keys may be tuples."""
+    try:
+        text = key if type(key) is str else str(key)
+    except Exception as error:  # noqa: BLE001 whatever a class of the program raises
+        pass_on(error)
+        return b""
+    if text.isascii():
+        return text.encode() if len(text) <= _KEY_BYTES else f"{text[:_KEY_HEAD]}…{text[-_KEY_TAIL:]}".encode()
+    found = text.encode(errors="replace")
+    if len(found) <= _KEY_BYTES:
+        return found
+    head, tail = found[:_KEY_HEAD].decode(errors="ignore"), found[-_KEY_TAIL:].decode(errors="ignore")
+    return f"{head}…{tail}".encode()
 
 
 class _Functions:

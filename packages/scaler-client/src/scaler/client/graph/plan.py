@@ -16,6 +16,9 @@ from typing import Any
 from scaler.client.graph.nodes import LITERAL, Alias, Call, Data, Reader
 from scaler_protocol.records import dataclass
 
+KEYS_MAX, DASK_KEYS_MAX = 10_000, 3_000
+"""So many tasks of a graph have a key for watchers, which draw 1,000. Dask's keys are long tuples, and cost more."""
+
 
 def numbers(items: Iterable[int] = ()) -> array[int]:
     """A column: four bytes each."""
@@ -38,6 +41,8 @@ class Plan:
     values: list[Any] = field(default_factory=list)
     #: of each value: how many arguments it is
     uses: array[int] = field(default_factory=numbers)
+    #: of the first tasks: what the program calls them
+    keys: list[Hashable] = field(default_factory=list)
     #: the keys asked for -> their links
     wanted: dict[Hashable, int] = field(default_factory=dict)
 
@@ -54,7 +59,23 @@ def plan(reader: Reader, keys: Sequence[Hashable]) -> Plan:
     for key in keys:
         planner.add(key)
     planner.plan.wanted = {key: planner.links[key] for key in keys}
+    planner.plan.keys = _first_keys(planner.links, keys_max(reader))
     return planner.plan
+
+
+def keys_max(reader: Reader) -> int:
+    return DASK_KEYS_MAX if reader.is_dask else KEYS_MAX
+
+
+def _first_keys(links: dict[Hashable, int], most: int) -> list[Hashable]:
+    """Of the first tasks, in their order. Links of data and aliases are in between, and are no next number."""
+    keys: list[Hashable] = []
+    for key, link in links.items():
+        if len(keys) == most:
+            break
+        if link == len(keys):
+            keys.append(key)
+    return keys
 
 
 class _Planner:

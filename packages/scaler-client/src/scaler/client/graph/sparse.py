@@ -16,7 +16,7 @@ from itertools import chain, compress, repeat
 from typing import Any
 
 from scaler.client.graph.nodes import LITERAL, Call, Data, Reader
-from scaler.client.graph.plan import Plan
+from scaler.client.graph.plan import Plan, keys_max
 
 SPARSE_NODES = 300_000
 """From here on it pays to load GraphBLAS, which takes half a second, and more on a busy machine."""
@@ -82,7 +82,16 @@ class _Planner:
             values=self._values,
             uses=_column(numpy, numpy.bincount(values, minlength=len(self._values))),
             wanted={key: int(rank[link]) if link >= 0 else link for key, link in wanted.items()},
+            keys=self._keys(list(index), order[: keys_max(self._reader)]),
         )
+
+    def _keys(self, names: list[Hashable], tasks: Any) -> list[Hashable]:
+        """Of these tasks; of one that has aliases too, any of its names."""
+        numpy = self._numpy
+        nodes = numpy.flatnonzero(self._codes >= 0)
+        place = numpy.empty(len(self._functions), dtype=numpy.int64)
+        place[self._codes[nodes]] = nodes
+        return [names[node] for node in place[tasks].tolist()]
 
     # ------------------------------------------------------------ reading
 

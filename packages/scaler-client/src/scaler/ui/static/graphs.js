@@ -1,7 +1,7 @@
 // Graphs as they run: tasks in layers, each after all that it depends on, coloured by state. Of large graphs the tasks of
 // one function in one layer are one box, which opens.
 import { count, element, plural, seconds, taskName } from "./format.js";
-import { EDGE, NAME, NEEDS, STATE, TASK, boxesOf, critical, layersOf, places } from "./layout.js";
+import { EDGE, KEY, NAME, NEEDS, STATE, TASK, boxesOf, critical, layersOf, places } from "./layout.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LARGE = { wide: 120, high: 24, gapX: 50, gapY: 10 }, SMALL = { wide: 16, high: 6, gapX: 90, gapY: 2 };
@@ -148,7 +148,7 @@ class Picture {
     if (this.sizes !== SMALL) {
       const letters = Math.floor(wide / 7);
       const text = made("text", { x: 6, y: 16 });
-      text.textContent = box.name.length > letters ? `${box.name.slice(0, letters - 1)}…` : box.name;
+      text.textContent = cut(box.isGroup ? box.name : calledOf(this.graph.nodes[box.members[0]]), letters);
       group.append(text);
     }
     if (box.isGroup) {
@@ -226,7 +226,7 @@ class Picture {
 
   nameOf(box) {
     const node = this.graph.nodes[box.members[0]];
-    return `${node[NAME]}, task ${taskName(node[TASK])}`;
+    return `${node[KEY] ? `${node[KEY]}, ` : ""}${node[NAME]}, task ${taskName(node[TASK])}`;
   }
 
   chosenBox() {
@@ -333,6 +333,17 @@ function countsOf(nodes, members) {
   return counts;
 }
 
+// Its key, if its program has given it one.
+function calledOf(node) {
+  return node[KEY] || node[NAME];
+}
+
+// Without its middle, as the keys of one collection differ at their ends.
+function cut(text, letters) {
+  const all = [...text], end = Math.floor((letters - 1) / 2);
+  return all.length <= letters ? text : `${all.slice(0, letters - 1 - end).join("")}…${all.slice(-end).join("")}`;
+}
+
 function write(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
@@ -345,7 +356,7 @@ function ending({ nodes, tasks, unfinished, failed, canceled }, isCut) {
   const wrong = isCut ? [[failed, "failed or never ran"]] : [[failed - skipped, "failed"], [skipped, "never ran"]];
   const counts = counted([...wrong, [canceled, "canceled"], [tasks - unfinished - failed - canceled, "succeeded"],
     [unfinished, "unfinished"]]);
-  return `${first ? `failed at ${first[NAME]}` : failed ? "failed" : "canceled"}: ${counts}`;
+  return `${first ? `failed at ${calledOf(first)}` : failed ? "failed" : "canceled"}: ${counts}`;
 }
 
 // What became of the tasks of a graph that are not drawn.

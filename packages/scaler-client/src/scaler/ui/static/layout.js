@@ -1,5 +1,5 @@
 // Where the tasks of a graph stand, which of them are drawn as one box, and which of them decide how long it takes.
-export const [TASK, NAME, STATE, NEEDS] = [0, 1, 2, 3];
+export const [TASK, NAME, STATE, NEEDS, KEY] = [0, 1, 2, 3, 4];
 export const EDGE = 8;
 
 // A layer is one more than the highest of what a task depends on; a task stands behind all that it depends on.

@@ -53,6 +53,7 @@ export class TaskPage {
     const graph = this.graphOf(task);
     const status = failure?.status ?? run?.[STATUS] ?? place?.state ?? graph?.state ?? told.status ?? "";
     rows(at("task-facts"), [
+      ["Key", known.key || graph?.key],
       ["Function", failure?.function ?? run?.[FUNCTION] ?? graph?.name ?? told.function], ["Status", status, STATES_EXPLAINED[status]],
       ["User", known.user], ["Client", known.client ?? graph?.client],
       ["Worker", failure?.worker || run?.[WORKER] || place?.worker || told.worker],
@@ -122,7 +123,7 @@ export class TaskPage {
     for (const { client, nodes } of this.graphs()) {
       const index = nodes.findIndex((node) => node[0] === task);
       if (index < 0) continue;
-      const told = ([id, name, state]) => ({ task: id, name, state });
+      const told = ([id, name, state, , key]) => ({ task: id, name, state, key });
       const followers = nodes.filter((node) => node[3].includes(index)).map(told);
       return { ...told(nodes[index]), client, needs: nodes[index][3].map((one) => told(nodes[one])), followers };
     }
@@ -196,7 +197,7 @@ function rows(place, pairs) {
   });
 }
 
-const wordsOf = ({ text, task, name, state }) => text ?? [name, taskName(task), state].filter(Boolean).join(", ");
+const wordsOf = ({ text, task, key, name, state }) => text ?? [key || name, taskName(task), state].filter(Boolean).join(", ");
 
 function write(place, text) {
   if (place.textContent !== text) place.textContent = text;
