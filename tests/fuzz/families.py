@@ -12,7 +12,7 @@ from typing import Any
 
 from scaler_conformance.play import damage
 from scaler_conformance.play.samples import samples
-from scaler_conformance.wire import CODES, Message, decode, encode
+from scaler_conformance.wire import Message, decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.attack import Attack
 from tests.fuzz.curve import CurveWire
@@ -439,30 +439,6 @@ def graphs(attack: Attack) -> None:
     while attack.is_on:
         peer = Peer(attack, AT_P, CLIENT)
         peer.send(submission(20_000, attack.chance.choice((wide, deep, circle))))
-        list(peer.wire.received(0.2))
-        peer.wire.close()
-
-
-@family(has_sessions=True)
-def sums(attack: Attack) -> None:
-    """A task that takes the values of as many others as a message has room for, or names them and takes each again and
-    again."""
-    chance = attack.chance
-    while attack.is_on:
-        others = [bytes([1]) + secrets.token_bytes(15) for _ in range(65_535)]
-        named, taken = others, others if chance.random() < 0.5 else others[-1:] * len(others)
-        if chance.random() < 0.3:  # the last is none of them
-            taken = [*taken[:-1], secrets.token_bytes(16)]
-        peer = Peer(attack, AT_P, CLIENT)
-        peer.send(
-            frames(
-                "submit", payload=[b"".join(taken)], header=samples()["submit"].body["header"],
-                ids=bytes([2]) + secrets.token_bytes(15),
-                partCounts=struct.pack("<H", len(taken)), partKinds=bytes([CODES.KIND_TASK]) * len(taken),
-                partSizes=struct.pack("<I", 16) * len(taken),
-                dependencyCounts=struct.pack("<H", len(named)), dependencies=b"".join(named),
-            )
-        )  # fmt: skip
         list(peer.wire.received(0.2))
         peer.wire.close()
 

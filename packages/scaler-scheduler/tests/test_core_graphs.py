@@ -211,7 +211,7 @@ def test_more_inputs_than_an_envelope_names_are_refused_with_advice(story: Story
 def test_what_is_sent_ahead_fits_into_an_envelope_with_all_it_awaits(story: Story) -> None:
     """(LIM-3)"""
     story.worker("w", credit=5_000, limits=SMALL_ENVELOPE, features=("chains",))
-    sums = {f"sum{number}": [f"leaf{number}.{one}" for one in range(100)] for number in range(40)}
+    sums = {f"sum{number}": [f"leaf{number}.{one}" for one in range(16)] for number in range(250)}
     story.submit_graph("c", {**{leaf: () for leaves in sums.values() for leaf in leaves}, **sums})
     story.work_off()
     sent = [action.message for action in story.actions() if isinstance(action, Send)]

@@ -213,7 +213,7 @@ def _place(line: _Line) -> str:
 
 async def _output_of(*command: str, stdin: str = "") -> str:
     """What the command printed. Raises SlurmError when it fails, or takes longer than COMMAND_SECONDS. It has ended in
-    any case, also if nobody waits for it any more."""
+    any case, also when it is waited for no more."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
