@@ -228,15 +228,23 @@ def test_both_ways_agree(case: tuple[dict[Any, Any], list[Any]]) -> None:
         assert all(matrix.keys[link] == key for key, link in matrix.wanted.items() if link >= 0)
 
 
+WITH_OTHER_NAMES = {
+    ("x", 0): 5, "one": (inc, ("x", 0)), "other": "one", "two": (max, "other", 7), "three": (inc, "two")
+}  # fmt: skip
+
+
 def test_the_first_tasks_have_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither data nor another name of a node is a task."""
-    graph = {("x", 0): 5, "one": (inc, ("x", 0)), "other": "one", "two": (max, "other", 7), "three": (inc, "two")}
-    assert plan(Reader(graph), ["other", "three"]).keys == ["one", "two", "three"]
-    matrix = sparse_plan(Reader(graph), ["other", "three"])
+    assert plan(Reader(WITH_OTHER_NAMES), ["other", "three"]).keys == ["one", "two", "three"]
+    monkeypatch.setattr(plan_module, "DASK_KEYS_MAX", 2)
+    assert plan(Reader(WITH_OTHER_NAMES), ["three"]).keys == ["one", "two"]
+
+
+def test_the_first_tasks_have_keys_by_matrices_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = sparse_plan(Reader(WITH_OTHER_NAMES), ["other", "three"])
     assert matrix is not None and matrix.keys[1:] == ["two", "three"] and matrix.keys[0] in ("one", "other")
     monkeypatch.setattr(plan_module, "DASK_KEYS_MAX", 2)
-    assert plan(Reader(graph), ["three"]).keys == ["one", "two"]
-    matrix = sparse_plan(Reader(graph), ["three"])
+    matrix = sparse_plan(Reader(WITH_OTHER_NAMES), ["three"])
     assert matrix is not None and len(matrix.keys) == 2
 
 
