@@ -107,7 +107,7 @@ class Compared(bytes):
 
 
 def test_a_task_with_many_inputs_costs_as_they_are_many_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One Submit with a task of 65,535 inputs stopped the scheduler of everybody for 45 s."""
+    """One Submit with a task of 65,535 inputs stopped the scheduler for 45 s, for all clients."""
     split = batches.split_ids
     monkeypatch.setattr(batches, "split_ids", lambda column: tuple(map(Compared, split(column))))
     envelope, payload = codec.encode(sum_of_all(task_ids(1_000)), 1, 1)

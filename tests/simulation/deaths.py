@@ -77,16 +77,17 @@ class LateWorld(PresentingWorld):
         super().__init__(seed)
 
     def was_opened(self, by: SchedulerNode, event: Opened) -> None:
-        """The first time under this name."""
-        hello = event.hello
+        """A client that resumes under its former name does not stand still: the new name is still to come."""
+        hello, is_new_name = event.hello, event.hello.peer_id not in self._met
+        self._met.add(hello.peer_id)
+        if not hello.last_server_id:
+            return
         for worker in self.workers:
-            if hello.last_server_id and hello.role == ROLE_WORKER and hello.worker.name == worker.name:
+            if hello.role == ROLE_WORKER and hello.worker.name == worker.name:
                 worker.stop_for(self.rng.uniform(0.5, 1.9))
         for client in self.clients:
-            is_new = hello.last_server_id and hello.peer_id not in self._met
-            if is_new and hello.peer_id == client.peer_id and self.rng.random() < 0.5:
+            if is_new_name and hello.peer_id == client.peer_id and self.rng.random() < 0.5:
                 client.stop_for(self.rng.uniform(0.5, 3.5))
-        self._met.add(hello.peer_id)
 
     def is_dropped(self, call: bytes) -> bool:
         """Also what a client has not taken over before the session under its former name ends. (chapter 18)"""

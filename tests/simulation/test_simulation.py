@@ -68,7 +68,7 @@ def test_a_node_that_is_rejected_does_not_spin(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Port, "redial", counted_redial)
     monkeypatch.setattr(SchedulerNode, "round", counted_round)
-    monkeypatch.setattr(World, "_check_nothing_is_left", lambda self: None)  # nobody tells the storage who has left
+    monkeypatch.setattr(World, "_check_nothing_is_left", lambda self: None)  # no scheduler reaches the storage
     report = World(2).run()
     assert seen["Rejected"] > 0
     assert seen["rounds"] < 2 * report.messages

@@ -99,7 +99,7 @@ def test_one_command_ends_all_jobs_that_are_left(play: Any) -> None:
     assert scenes[0].canceled.read_text() == "1 2 3\n"
 
 
-def test_a_command_that_nobody_waits_for_any_more_is_ended(tmp_path: Path) -> None:
+def test_a_command_that_is_waited_for_no_more_is_ended(tmp_path: Path) -> None:
     """The manager ends while it asks Slurm."""
 
     async def run() -> int:

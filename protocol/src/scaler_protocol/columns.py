@@ -23,6 +23,9 @@ _RESULT_BYTES = ID_BYTES + 2 + 1 + 1 + 4 + PROFILE_BYTES
 #: What else an envelope of results has.
 _FRAME_BYTES = 1024
 
+TASK_KEY_BYTES = 64
+"""What a client's program calls a task has no more. (BAT-13)"""
+
 FUNCTION_ROW = Struct("<16sQQ")
 """Of `WorkerStatus.functions`: function id, microseconds run, microseconds of processor time. (WRK-54)"""
 FUNCTIONS_MAX = 256

@@ -13,12 +13,11 @@ from typing import NoReturn
 
 from scaler_protocol import codes
 from scaler_protocol.codec.errors import CodecError
-from scaler_protocol.columns import PROFILE_BYTES, offsets, split_ids, split_u16, split_u32
+from scaler_protocol.columns import PROFILE_BYTES, TASK_KEY_BYTES, offsets, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES
 from scaler_protocol.messages import Dispatch, Holding, KeptResults, Limits, Results, Submit, TaskBatch
 
 FUNCTIONS_MAX = 65_535
-KEY_BYTES = 64
 PART_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_TASK))
 INPUT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT))
 RESULT_KINDS = bytes((codes.KIND_INLINE, codes.KIND_OBJECT, codes.KIND_NONE))
@@ -104,8 +103,8 @@ def _check_keys(batch: Submit, count: int) -> None:
     expect_length("keySizes", batch.key_sizes, 1, count)
     if sum(batch.key_sizes) != len(batch.keys):
         refuse(f"keySizes add up to {sum(batch.key_sizes)} bytes, but the keys have {len(batch.keys)}", "BAT-2")
-    if max(batch.key_sizes) > KEY_BYTES:
-        refuse(f"a key of {max(batch.key_sizes)} bytes; there may be {KEY_BYTES}", "BAT-13")
+    if max(batch.key_sizes) > TASK_KEY_BYTES:
+        refuse(f"a key of {max(batch.key_sizes)} bytes; there may be {TASK_KEY_BYTES}", "BAT-13")
 
 
 def task_parts(batch: TaskBatch, sizes: tuple[int, ...]) -> list[bytes]:

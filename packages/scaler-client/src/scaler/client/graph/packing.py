@@ -34,8 +34,6 @@ from scaler_protocol.messages import Limits, Submit
 _SHARED_BYTES = 4 * 1024
 """Data that several tasks use, from this size on, is stored once instead of travelling with each of them."""
 _MOST_ARGUMENTS = 65_535
-_KEY_BYTES = 64
-"""A task's key has no more. (BAT-13)"""
 _KEY_HEAD, _KEY_TAIL = 40, 21
 """Of a longer key, which is cut in the middle: the keys of one of Dask's collections differ at their ends."""
 
@@ -188,14 +186,11 @@ class Packed:
 def _key_text(key: Hashable) -> bytes:
     """What people see of it. Dask's keys may be tuples."""
     try:
-        text = key if type(key) is str else str(key)
+        found = str(key).encode(errors="replace")
     except Exception as error:  # noqa: BLE001 whatever a class of the program raises
         pass_on(error)
         return b""
-    if text.isascii():
-        return text.encode() if len(text) <= _KEY_BYTES else f"{text[:_KEY_HEAD]}…{text[-_KEY_TAIL:]}".encode()
-    found = text.encode(errors="replace")
-    if len(found) <= _KEY_BYTES:
+    if len(found) <= columns.TASK_KEY_BYTES:
         return found
     head, tail = found[:_KEY_HEAD].decode(errors="ignore"), found[-_KEY_TAIL:].decode(errors="ignore")
     return f"{head}…{tail}".encode()
