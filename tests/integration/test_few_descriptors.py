@@ -1,26 +1,29 @@
-"""Servers that may open few files: peers that take all that there are hurt no other (FRM-17, FRM-19).
+"""Servers that may open few files: peers that take all that there are hurt no other (FRM-17, FRM-19, LIM-32).
 
-As with `ulimit -n 200`, the soft limit is the hard one, so that there is nothing to raise."""
+As with `ulimit -n 300`, the soft limit is the hard one, so that there is nothing to raise."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
 import zmq
 
 from scaler import Client
-from scaler_protocol.codec import encode
-from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.codes import OVERLOADED, ROLE_CLIENT
 from scaler_protocol.ids import new_peer_id, new_routing_id
-from scaler_protocol.messages import Hello
+from scaler_protocol.keys import Keyring, pass_of
+from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.texts import ticket_text
+from scaler_protocol.messages import Hello, Reject
+from scaler_protocol.transport.curve import dial_with
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Command, Stage, until
 
-DESCRIPTORS = 200
+DESCRIPTORS = 300
 SHORT, ENOUGH = "new peers cannot connect", "new peers can connect again"
 LARGE = bytes(2_000_000)
 """Travels through the storage."""
@@ -28,8 +31,14 @@ LARGE = bytes(2_000_000)
 
 @pytest.fixture
 def cluster(stage: Stage) -> RealCluster:
-    """With keys, a stranger cannot open a session."""
-    return RealCluster(stage, 1, insecure=True, descriptors=DESCRIPTORS)
+    return RealCluster(stage, 1, descriptors=DESCRIPTORS)
+
+
+@pytest.fixture
+def keyring(cluster: RealCluster) -> Keyring:
+    found = cluster.keys.find_keyring()
+    assert found is not None
+    return found
 
 
 @pytest.fixture(params=["scheduler", "storage"])
@@ -49,34 +58,50 @@ def count_of(sentence: str, command: Command) -> int:
     return sum(sentence in line for line in (*command.lines, *command.error_lines))
 
 
-def is_answered(peer: zmq.Socket[bytes], command: Command) -> bool:
-    return bool(peer.poll(0)) or count_of(SHORT, command) > 0
+class Crowd:
+    """Peers that keep their sessions for longer than the test takes, each of a user with a ticket."""
 
+    def __init__(self, keyring: Keyring, attacked: tuple[Command, str], opened: ExitStack) -> None:
+        self._keyring = keyring
+        self._command, self._address = attacked
+        self._opened = opened
+        self._context = opened.enter_context(zmq.Context())
 
-@contextmanager
-def all_taken(command: Command, address: str) -> Iterator[None]:
-    """By peers that keep their sessions for longer than the test takes. One comes after the other, because some of a
-    crowd are closed as strangers before their Hello is read."""
-    with zmq.Context() as context, ExitStack() as peers:
-        while not count_of(SHORT, command):
-            peer = peers.enter_context(context.socket(zmq.DEALER))
+    def is_short(self) -> bool:
+        return count_of(SHORT, self._command) > 0
+
+    def take(self, user: str) -> None:
+        """All that this user gets. One peer comes after the other, because some of a crowd are closed as strangers
+        before their Hello is read."""
+        shown = pass_of(self._keyring.derive(user, frozenset({ROLE_CLIENT})), "test")
+        while not self.is_short():
+            peer = self._opened.enter_context(self._context.socket(zmq.DEALER))
             peer.setsockopt(zmq.LINGER, 0)
             peer.setsockopt(zmq.ROUTING_ID, new_routing_id())
-            peer.connect(address)
-            peer.send_multipart(encode(Hello(1, 1, ROLE_CLIENT, new_peer_id())))
-            until(partial(is_answered, peer, command), "it is welcomed, or there is no room")
-        yield
+            dial_with(peer, shown)
+            peer.connect(self._address)
+            peer.send_multipart(encode(Hello(1, 1, ROLE_CLIENT, new_peer_id(), credential=shown.ticket)))
+            until(partial(self._is_answered, peer), "it is answered, or there is no room")
+            if peer.poll(0):
+                envelope, *payload = peer.recv_multipart()
+                answer = decode(envelope, payload).message
+                if isinstance(answer, Reject):
+                    assert answer.code == OVERLOADED
+                    return
+
+    def _is_answered(self, peer: zmq.Socket[bytes]) -> bool:
+        return bool(peer.poll(0)) or self.is_short()
 
 
 def test_idle_strangers_take_no_place_of_a_newcomer(cluster: RealCluster, attacked: tuple[Command, str]) -> None:
     """They are twice as many as there are descriptors: the oldest are closed (FRM-17)."""
     command, address = attacked
     host, port = address.removeprefix("tcp://").split(":")
-    with Client(cluster.address, insecure=True) as bystander:
+    with Client(cluster.address) as bystander:
         assert is_served(bystander)
         crowd = [socket.create_connection((host, int(port))) for _ in range(2 * DESCRIPTORS)]
         assert is_served(bystander)
-        with Client(cluster.address, insecure=True) as newcomer:
+        with Client(cluster.address) as newcomer:
             assert is_served(newcomer)
         for stranger in crowd:
             stranger.close()
@@ -85,19 +110,39 @@ def test_idle_strangers_take_no_place_of_a_newcomer(cluster: RealCluster, attack
     cluster.stop()
 
 
-def test_peers_that_take_all_descriptors_shut_out_newcomers_only(
-    cluster: RealCluster, attacked: tuple[Command, str]
+def test_a_user_that_takes_all_sessions_leaves_descriptors_for_others(
+    cluster: RealCluster, attacked: tuple[Command, str], keyring: Keyring
 ) -> None:
-    """Their sessions are right, so none is closed. The log says so once, and once more when there is room (FRM-19)."""
-    command, address = attacked
-    with Client(cluster.address, insecure=True) as bystander:
+    """What a user gets beyond the first sessions of each is bounded by the descriptors, too (LIM-32)."""
+    file = str(cluster.stage.directory / "bo.key")
+    replace_file(file, ticket_text(keyring.derive("bo", frozenset({ROLE_CLIENT}))).encode())
+    with ExitStack() as opened:
+        crowd = Crowd(keyring, attacked, opened)
+        crowd.take("ana")
+        for _ in range(3):
+            with Client(cluster.address, key_file=file) as newcomer:
+                assert is_served(newcomer)
+        assert not crowd.is_short()
+
+
+def test_peers_that_take_all_descriptors_shut_out_newcomers_only(
+    cluster: RealCluster, attacked: tuple[Command, str], keyring: Keyring
+) -> None:
+    """Of many users, each of which is let in. Their sessions are right, so none is closed. The log says so once, and
+    once more when there is room (FRM-19)."""
+    command, _ = attacked
+    with Client(cluster.address) as bystander:
         assert is_served(bystander)
-        with all_taken(command, address):
+        with ExitStack() as opened:
+            crowd, users = Crowd(keyring, attacked, opened), 0
+            while not crowd.is_short():
+                crowd.take(f"user-{(users := users + 1)}")
+            assert users > 1
             for _ in range(10):
                 assert is_served(bystander)
         command.wait_for(ENOUGH)
         assert is_served(bystander)
-        with Client(cluster.address, insecure=True) as newcomer:
+        with Client(cluster.address) as newcomer:
             assert is_served(newcomer)
     assert (count_of(SHORT, command), count_of(ENOUGH, command)) == (1, 1)
     cluster.stop()

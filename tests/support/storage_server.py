@@ -50,8 +50,8 @@ def killed_at_the_end() -> Iterator[Callable[..., Server]]:
     """Starts storages; each is killed when the block is left."""
     servers: list[Server] = []
 
-    def start(*arguments: Any) -> Server:
-        servers.append(Server(*arguments))
+    def start(*arguments: Any, descriptors: int = 0) -> Server:
+        servers.append(Server(*arguments, descriptors=descriptors))
         return servers[-1]
 
     yield start

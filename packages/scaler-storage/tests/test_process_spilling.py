@@ -15,9 +15,12 @@ from scaler_protocol.codes import STORAGE_FULL
 from scaler_protocol.errors import StorageError
 from scaler_protocol.ids import new_object_id, new_peer_id
 from scaler_protocol.objects import memory_files
+from scaler_protocol.objects.client import SHARED_BYTES
 from scaler_protocol.process.ports import free_ports
 from scaler_storage.core import Move, Read
 from scaler_storage.core.values import StoredValue
+from scaler_storage.service import COPIES_SHARE, SESSIONS_SHARE, SPILLED_SHARE
+from scaler_storage.shared_files import SHARE
 from scaler_storage.spill_files import NAME, SpillDirectory, SpilledFile, SpillThreads
 
 MIB = 1024 * 1024
@@ -29,9 +32,9 @@ WORKERS = 8
 def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     with killed_at_the_end() as start_server:
 
-        def start_one(memory: str, *options: str) -> Server:
+        def start_one(memory: str, *options: str, descriptors: int = 0) -> Server:
             where = ("--memory-limit", memory, "--spill-directory", str(tmp_path / "spill"))
-            return start_server(free_ports(1), *where, *options)
+            return start_server(free_ports(1), *where, *options, descriptors=descriptors)
 
         yield start_one
 
@@ -74,6 +77,22 @@ def test_values_of_four_times_the_limit_pass_through_eight_writers(start, tmp_pa
         assert client.status().memory_bytes == 0
         until(lambda: not spilled_files_of(server.process.pid, tmp_path / "spill"), "the files are closed")
     assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_values_in_memory_and_on_the_disk_leave_descriptors_for_peers(start, tmp_path) -> None:
+    """As many of both as a storage with few descriptors takes (LIM-32)."""
+    assert SHARE + SPILLED_SHARE + COPIES_SHARE + SESSIONS_SHARE <= 1
+    server = start("64MiB", descriptors=300)
+    with connected(server) as client:
+        for _ in range(100):
+            client.put(new_object_id(), OWNER, [bytes(SHARED_BYTES)])
+        with pytest.raises(StorageError) as caught:
+            for _ in range(300):
+                client.put(new_object_id(), OWNER, [content(1, MIB)])
+        assert caught.value.code == STORAGE_FULL
+        for _ in range(3):
+            with connected(server) as newcomer:
+                assert newcomer.status().object_count > 100
 
 
 def test_readers_on_this_host_map_a_copy_of_what_is_on_the_disk(start, tmp_path) -> None:

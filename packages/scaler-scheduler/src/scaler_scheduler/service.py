@@ -39,10 +39,12 @@ from scaler_protocol.session import (
     WelcomeFields,
 )
 from scaler_protocol.session.admission import Admission
+from scaler_protocol.session.bounds import SESSIONS
 from scaler_protocol.session.receivable import FROM_STORAGE
 from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, DealerEndpoint, RouterEndpoint, use_io_threads
+from scaler_protocol.transport.descriptors import descriptors_for
 from scaler_scheduler import __version__
 from scaler_scheduler.config import Config, as_seen_from_afar
 from scaler_scheduler.core import (
@@ -91,6 +93,8 @@ from scaler_scheduler.webhook_process import WebhookProcess
 STORAGE_READY_SECONDS = 30.0
 STORAGE_RETRY_SECONDS = 0.5
 STANDBY_TICK_SECONDS = 0.1
+SESSIONS_SHARE = 1 / 2
+"""Of the descriptors, for sessions beyond the first ones of each user. (LIM-32)"""
 _SETTLED = Settled()
 
 
@@ -194,6 +198,7 @@ class SchedulerService:
                 FEATURE_STACKS,
                 FEATURE_STACK_SAMPLES,
             ),
+            sessions=SESSIONS.at_most(descriptors_for(SESSIONS_SHARE)),
             is_busy_with=self._is_busy_with,
             admission=self._admission,
             gate=self._core.gate,

@@ -30,8 +30,10 @@ from scaler_protocol.session import (
     WelcomeFields,
 )
 from scaler_protocol.session.admission import Admission
+from scaler_protocol.session.bounds import SESSIONS
 from scaler_protocol.software import this_software
 from scaler_protocol.transport import AsyncioDriver, RouterEndpoint
+from scaler_protocol.transport.descriptors import descriptors_for
 from scaler_storage import __version__
 from scaler_storage.config import Config
 from scaler_storage.core import (
@@ -49,7 +51,10 @@ from scaler_storage.core import (
 )
 from scaler_storage.core.limits import MEBIBYTE
 from scaler_storage.grants import Grants
-from scaler_storage.shared_files import SharedFiles, most_spill_files
+from scaler_storage.shared_files import SharedFiles
+
+SESSIONS_SHARE, SPILLED_SHARE, COPIES_SHARE = 1 / 4, 7 / 16, 1 / 16
+"""Of the descriptors, for sessions beyond the first ones of each user, files on the disk, and their copies. (LIM-32)"""
 
 LAST_SECONDS = 8.0
 """So long the end waits at most for the data directory: what starts this process again may kill it after ten."""
@@ -77,7 +82,8 @@ class StorageService:
             limits = replace(
                 limits,
                 disk_bytes=config.disk_limit_bytes,
-                spill_files=most_spill_files(),
+                spill_files=descriptors_for(SPILLED_SHARE),
+                copies=min(limits.copies, descriptors_for(COPIES_SHARE)),
                 keeps_objects=config.data_directory is not None,
             )
         self._admission = admission
@@ -244,6 +250,7 @@ def _session_server(config: Config, files: SharedFiles, core: StorageCore, admis
         features=(*files.features, FEATURE_LIVE_OWNERS),
         welcome=welcome,
         backlog_bytes=BACKLOG_BYTES,
+        sessions=SESSIONS.at_most(descriptors_for(SESSIONS_SHARE)),
         is_busy_with=core.is_busy_with,
         gate=core.work.pressure,
         admission=admission,

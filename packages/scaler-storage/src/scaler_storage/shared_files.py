@@ -4,7 +4,6 @@ their readers find them (STO-19 to STO-21, STO-25, STO-26)."""
 from __future__ import annotations
 
 import logging
-import resource
 import weakref
 
 from scaler_protocol.ids import ObjectId
@@ -12,12 +11,11 @@ from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.memory_files import FEATURE, OpenedFile, Unreadable
+from scaler_protocol.transport.descriptors import descriptors_for
 from scaler_storage.core.values import SharedFile
 
-#: For the sockets of peers and whatever else the process needs.
-RESERVED_DESCRIPTORS = 512
-
-_UNLIMITED_DESCRIPTORS = 1 << 20
+SHARE = 1 / 4
+"""Of the descriptors; the others are for files on the disk and for connections. (LIM-32)"""
 
 
 class SharedFiles:
@@ -25,7 +23,7 @@ class SharedFiles:
 
     def __init__(self, *, is_enabled: bool) -> None:
         self.features = memory_files.FEATURES if is_enabled else ()
-        self._limit = max(0, _raised_descriptor_limit() - RESERVED_DESCRIPTORS) if self.features else 0
+        self._limit = descriptors_for(SHARE) if self.features else 0
         self._open: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
         #: made for the first peer that could use it
         self._directory: Directory | None = None
@@ -71,17 +69,3 @@ class SharedFiles:
     def strike(self, object_id: ObjectId) -> None:
         if self._directory is not None:
             self._directory.remove(object_id)
-
-
-def most_spill_files() -> int:
-    """Half of the descriptors: memory files and connections need the others."""
-    return max(0, _raised_descriptor_limit() - RESERVED_DESCRIPTORS) // 2
-
-
-def _raised_descriptor_limit() -> int:
-    """How many descriptors this process may have, raised to what the administrator allows: the usual 1,024 are a
-    courtesy to programs that use `select`."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = hard if hard != resource.RLIM_INFINITY else _UNLIMITED_DESCRIPTORS
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    return limit

@@ -30,6 +30,10 @@ class Quota(NamedTuple):
     further: int
     """Of all users together, besides the first ones of each."""
 
+    def at_most(self, further: int) -> Quota:
+        """The same, where there is room for no more further ones than that. (LIM-32)"""
+        return self._replace(further=min(self.further, further))
+
     def has_room(self, counts: Mapping[str, int], user: str, more: int = 1) -> bool:
         """Whether this user may have so many more. `counts`: what each user has; the user is empty without keys."""
         own = self._further(user, counts.get(user, 0) + more)
@@ -38,6 +42,10 @@ class Quota(NamedTuple):
 
     def _further(self, user: str, count: int) -> int:
         return max(0, count - self.first) if user else count
+
+
+#: Of a server, if it has descriptors for them. (LIM-7, LIM-31)
+SESSIONS = Quota(first=64, further=65_536)
 
 
 class Bounds:

@@ -41,7 +41,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import handshake
 from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
-from scaler_protocol.session.bounds import Bounds, Quota
+from scaler_protocol.session.bounds import SESSIONS, Bounds, Quota
 from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
 from scaler_protocol.session.events import Opened, Received, SessionEvent, complained, text_of
 from scaler_protocol.session.gate import Gate
@@ -68,7 +68,7 @@ class SessionServer(Parting):
         reconnect_grace_seconds: float = 2.0,
         backlog_bytes: int = 128 * 1024 * 1024,
         total_backlog_bytes: int = 1024 * 1024 * 1024,
-        sessions: Quota = Quota(first=64, further=65_536),  # noqa: B008 (frozen)
+        sessions: Quota = SESSIONS,
         version_min: int = codes.PROTOCOL_VERSION_MIN,
         version_max: int = codes.PROTOCOL_VERSION_MAX,
         encode: Encode = codec.encode,

@@ -41,7 +41,7 @@ from scaler_protocol.session.vanishing import LineFacts
 from scaler_protocol.transport import sockets
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.context import Socket, zmq_context
-from scaler_protocol.transport.descriptors import reserve_begins_at
+from scaler_protocol.transport.descriptors import descriptors_for, reserve_begins_at
 from scaler_protocol.transport.tcp import (
     IS_COUNTED,
     ask_often,
@@ -56,7 +56,7 @@ from scaler_protocol.transport.tcp import (
 STRANGER_SECONDS = 10.0
 MOST_STRANGERS = 1024
 #: Of the descriptors of this process, at most.
-_STRANGERS_SHARE = 4
+_STRANGERS_SHARE = 1 / 4
 #: How much may come by a connection without a session: a Hello and the handshake before it, with room, because it may
 #: be counted before the Hello is read (LIM-20); or, when its session is over or has moved, what its peer sends until it
 #: learns of that. (LIM-18)
@@ -344,7 +344,7 @@ class Connections:
             self._shut(descriptor, identity)
             return
         self._add_stranger(descriptor, Stranger(identity, now, STRANGER_BYTES))
-        if len(self.strangers) > min(MOST_STRANGERS, reserve_begins_at() // _STRANGERS_SHARE):
+        if len(self.strangers) > min(MOST_STRANGERS, descriptors_for(_STRANGERS_SHARE)):
             self._shut_stranger(next(iter(self.strangers)))
         self._plan(now)
 

@@ -39,6 +39,11 @@ def reserve_begins_at() -> int:
     return limit - min(_RESERVED, limit // _RESERVED_SHARE)
 
 
+def descriptors_for(share: float) -> int:
+    """So many descriptors are for one purpose, which has this share of all of them. (LIM-32)"""
+    return int(share * reserve_begins_at())
+
+
 @contextmanager
 def exhaustion_told() -> Iterator[None]:
     """TooManyOpenFilesError in place of what is raised inside for want of a descriptor."""
