@@ -4,10 +4,12 @@ As with `ulimit -n 300`, the soft limit is the hard one, so that there is nothin
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import ExitStack
 from functools import partial
 
+import psutil
 import pytest
 import zmq
 
@@ -23,6 +25,7 @@ from scaler_protocol.transport.curve import dial_with
 from tests.support.clusters import RealCluster
 from tests.support.processes import WAIT, Command, Stage, until
 
+SERVERS = ("scheduler", "storage")
 DESCRIPTORS = 300
 SHORT, ENOUGH = "new peers cannot connect", "new peers can connect again"
 LARGE = bytes(2_000_000)
@@ -41,12 +44,17 @@ def keyring(cluster: RealCluster) -> Keyring:
     return found
 
 
-@pytest.fixture(params=["scheduler", "storage"])
-def attacked(cluster: RealCluster, request: pytest.FixtureRequest) -> tuple[Command, str]:
-    """One of the two servers, and its address."""
-    if request.param == "storage":
+def server_of(cluster: RealCluster, name: str) -> tuple[Command, str]:
+    """And its address."""
+    if name == "storage":
         return cluster.storage, cluster.storage_address
     return cluster.scheduler, cluster.address
+
+
+@pytest.fixture(params=SERVERS)
+def attacked(cluster: RealCluster, request: pytest.FixtureRequest) -> tuple[Command, str]:
+    """One of the two servers, and its address."""
+    return server_of(cluster, request.param)
 
 
 def is_served(client: Client) -> bool:
@@ -146,3 +154,31 @@ def test_peers_that_take_all_descriptors_shut_out_newcomers_only(
             assert is_served(newcomer)
     assert (count_of(SHORT, command), count_of(ENOUGH, command)) == (1, 1)
     cluster.stop()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("insecure", [False, True])
+def test_a_server_without_descriptors_from_its_first_second_on_serves_its_sessions(
+    stage: Stage, server: str, insecure: bool
+) -> None:
+    """Whatever a server does for the first time then, such as to try its own fence, needs no file (FRM-19)."""
+    cluster = RealCluster(stage, 1, insecure=insecure)
+    command, address = server_of(cluster, server)
+    process = psutil.Process(command.process.pid)
+    with Client(cluster.address, insecure=insecure) as client, ExitStack() as opened:
+        assert client.submit(abs, -1).result(WAIT) == 1
+        usual = process.rlimit(psutil.RLIMIT_NOFILE)
+        used = {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
+        process.rlimit(psutil.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), usual[1]))
+        for _ in range(5):
+            assert is_served(client)
+            assert len(client.submit(bytes, len(LARGE)).result(WAIT)) == len(LARGE)
+        command.wait_for(SHORT)
+        host, port = address.removeprefix("tcp://").split(":")
+        for _ in range(100):
+            opened.enter_context(socket.create_connection((host, int(port))))
+        assert is_served(client)
+        process.rlimit(psutil.RLIMIT_NOFILE, usual)
+        command.wait_for(ENOUGH)
+        with Client(cluster.address, insecure=insecure) as newcomer:
+            assert is_served(newcomer)

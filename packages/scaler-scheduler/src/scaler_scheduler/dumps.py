@@ -55,9 +55,9 @@ class Dumps:
 
     def save(self) -> None:
         """Into a file that only this user can read, as far as it goes: something is wrong with what we remember."""
-        import tempfile  # with compressors and more, for what no scheduler does twice
-
         try:
+            import tempfile  # with compressors and more, for what no scheduler does twice
+
             with tempfile.NamedTemporaryFile(
                 "w", prefix="scaler_scheduler-", suffix=".jsonl", encoding="utf-8", delete=False
             ) as file:

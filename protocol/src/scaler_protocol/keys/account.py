@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 
+try:
+    import pwd
+except ImportError:  # Windows
+    pwd = None  # type: ignore[assignment]
+
 from scaler_protocol.keys.tickets import TicketError, check_user
 
 
@@ -20,12 +25,10 @@ def account_name() -> str:
 
 
 def _system_name() -> str:
-    if os.name == "posix":
+    if pwd is not None:
         try:
-            import pwd
-
             return pwd.getpwuid(os.geteuid()).pw_name
-        except (ImportError, KeyError):
+        except KeyError:
             return ""
     import getpass  # which imports what only terminals need
 

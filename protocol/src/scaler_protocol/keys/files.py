@@ -22,7 +22,8 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
 def read_file(path: str) -> bytes:
-    """The content of the file. FileNotFoundError when there is none; KeyFileError when it may not be used.
+    """The content of the file. FileNotFoundError when there is none; KeyFileError when it may not be used; OSError when
+    no descriptor is left.
 
     Everything is asked of the opened descriptor: what a path names can change between two looks.
     """
@@ -33,6 +34,8 @@ def read_file(path: str) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         if error.errno in (errno.ELOOP, errno.EMLINK) and os.path.islink(path):
             raise _is_a_link(path) from None
         if os.path.isdir(path):  # Windows opens no directories

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from scaler_protocol.codec.schema import load
 from scaler_protocol.session import SessionEvent
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 Endpoint: TypeAlias = "RouterEndpoint | DealerEndpoint"
 Handler = Callable[[list[SessionEvent], float], None]
+
+
+class BrokenTurn(RuntimeError):
+    """In place of an OSError that a turn has raised."""
 
 
 class AsyncioDriver:
@@ -61,6 +66,7 @@ class AsyncioDriver:
         """Inside the running loop."""
         import asyncio  # here, because clients import this package too
 
+        load()  # when the first peers are there, there may be no descriptor for its files
         self._loop = asyncio.get_running_loop()
         self.wake()
 
@@ -97,7 +103,7 @@ class AsyncioDriver:
 
     def _turn(self, may_be_due: bool = False) -> None:
         """An exception is a mistake of ours in the middle of a turn: there is no other turn, and the loop's exception
-        handler ends the process."""
+        handler ends the process. It does not for an OSError, which it takes for that of a library's connection."""
         if self._loop is None:
             return
         now = self._clock()
@@ -114,9 +120,11 @@ class AsyncioDriver:
                 self._handlers[endpoint](events, now)
             if self._loop is not None:
                 self._settle(now)
-        except Exception:
+        except Exception as error:
             self.stop()
             self._on_failure()
+            if isinstance(error, OSError):
+                raise BrokenTurn("a turn has failed") from error
             raise
 
     def _look_for_due(self, ready: set[Endpoint], now: float) -> None:

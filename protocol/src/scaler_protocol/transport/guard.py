@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING
 
 import zmq
 
@@ -16,9 +15,7 @@ from scaler_protocol.addresses import Address
 from scaler_protocol.keys import KeyWatch, RuntimeFile
 from scaler_protocol.session import SessionServer
 from scaler_protocol.transport import curve
-
-if TYPE_CHECKING:
-    from scaler_protocol.transport.self_test import SelfTest
+from scaler_protocol.transport.self_test import SelfTest
 
 #: After the start: a server that is still coming up has better things to do.
 _TEST_AFTER_SECONDS = 0.3
@@ -92,8 +89,6 @@ class Guard:
             self._test_at = now + _TEST_AFTER_SECONDS
             return
         if self._test is None:
-            from scaler_protocol.transport.self_test import SelfTest  # here: it is seldom needed
-
             self._test = SelfTest(self._address, now)
         self._test.look(now)
         self._test_at = math.inf if self._test.is_over else now + _SOON_SECONDS
