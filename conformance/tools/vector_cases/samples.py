@@ -201,7 +201,8 @@ FULL: list[Message] = [
         TaskFailure(
             TASK, OBJECT, PEER, "ána", "w1", codes.STATUS_SUCCESS, 3, accounts=("attempt 1 on w2: it was lost", ""),
             age_seconds=2.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=2**33, argument_bytes=2**32,
-            graph_id=an_id(0x96), parent_task=OTHER_TASK, key="läd-1",
+            graph_id=an_id(0x96), parent_task=OTHER_TASK, key="läd-1", submitted_seconds=4.5, ready_seconds=4.25,
+            dispatched_seconds=3.5,
         ),
         OTHER_TASK + an_id(3), bytes((2, 0)),
     ),
@@ -295,7 +296,7 @@ HISTORY: list[Message] = [
             TaskFailure(
                 TASK, OBJECT, PEER, "ana", "w1", codes.STATUS_FAILED, 2, codes.TASK_RAISED, "builtins.ValueError",
                 "größer als 3", "Traceback …", ("w2: connection closed",), 0.5, 0.25, 0.125, 2**33, 64, an_id(0x96),
-                OTHER_TASK,
+                OTHER_TASK, submitted_seconds=2.0, dispatched_seconds=1.0,
             ),
             TaskFailure(TASK),
         ), failed_count=300, is_history=True,

@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core import Send, explaining
 
+MOMENTS = ("submitted_seconds", "dispatched_seconds")
 GPU = (Capability("gpu", 2),)
 
 
@@ -132,9 +133,8 @@ def test_a_monitor_is_told_whose_a_task_is_and_of_its_relatives(story: Story, mo
     story.submit("nested", ["b", "d", "e"], parent_task=task("a"))
     story.actions()
     answer = watched(story, "a")
-    assert answer.record == TaskFailure(
-        task("a"), FUNCTION, story.core.display_id(peer("c")), attempt=1, argument_bytes=answer.record.argument_bytes
-    )
+    of_others = {name: getattr(answer.record, name) for name in ("argument_bytes", *MOMENTS)}
+    assert answer.record == TaskFailure(task("a"), FUNCTION, story.core.display_id(peer("c")), attempt=1, **of_others)
     assert answer.record.argument_bytes > 0
     assert (names(answer.children), answer.child_states) == (["b", "d", "e"], bytes((2, 1, 1)))
     assert watched(story, "b").record.parent_task == task("a")

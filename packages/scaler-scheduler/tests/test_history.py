@@ -70,7 +70,8 @@ def test_a_failure_is_told_with_its_type_and_first_line() -> None:
         task_id=task("a"), function_id=FUNCTION, client_id=story.core.display_id(peer("c")), worker="w",
         status=STATUS_FAILED, attempt=1, code=TASK_RAISED, type_name="builtins.ValueError",
         first_line="larger than 3", age_seconds=0.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=4096,
-        argument_bytes=failure.argument_bytes,
+        argument_bytes=failure.argument_bytes, submitted_seconds=failure.submitted_seconds,
+        dispatched_seconds=failure.dispatched_seconds,
     )  # fmt: skip
     assert told(story).failures == () and told(story).failed_count == 0, "each is told once"
     assert story.core.history(story.now).failures == (failure,), "and is kept"

@@ -195,6 +195,11 @@ struct TaskFailure @0xb3c85e1f0d6a9274 {
   graphId @17 :Data;              # 16 bytes, or empty
   parentTask @18 :Data;           # 16 bytes, or empty
   key @19 :Text;                  # what its client's program calls it, or empty; foreign text (MON-7, MON-61)
+
+  # How long ago, when the message was made; zero: it has not happened, or the scheduler does not know when. (MON-62)
+  submittedSeconds @20 :Float64;  # since the scheduler accepted its Submit
+  readySeconds @21 :Float64;      # since the last task that it waited for ended; zero: it waited for none
+  dispatchedSeconds @22 :Float64; # since it was given to the worker that has it, or had it last
 }
 
 struct SampleBlock @0xfd53ef3a6255b525 {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scaler_conformance.case import cases_for
+from scaler_conformance.cases.scheduler_graphs import after
 from scaler_conformance.cases.scheduler_watching import snapshot
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id
@@ -11,6 +14,14 @@ from scaler_conformance.wire import CODES, Message, Task
 
 case = cases_for("scheduler")
 MOST_CHILDREN = 100
+
+
+class Moments(NamedTuple):
+    """How many seconds ago something happened to a task; zero: it has not."""
+
+    submitted: float
+    ready: float
+    dispatched: float
 
 
 def explained(peer: Dialer, task: Task, clause: str = "SCH-33") -> Message:
@@ -139,3 +150,64 @@ def a_monitor_is_told_the_children_of_a_task(scene: Scene) -> None:
     answer = explained(watcher, task)
     counts = (len(answer["children"]) // 16, len(answer["childStates"]), answer["childCount"])
     scene.equal(counts, (MOST_CHILDREN, MOST_CHILDREN, MOST_CHILDREN + 2), "the counts of children", "MON-56")
+
+
+@case("MON-62", seconds=30.0)
+def a_monitor_is_told_when_a_task_was_submitted_ready_and_dispatched(scene: Scene) -> None:
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=1), scene.client()
+
+    def look(task: Task, what: str, *expected: bool) -> Moments:
+        """How long ago each was; `expected`: whether it has happened."""
+        record = explained(watcher, task, "MON-62")["record"]
+        told = Moments(record["submittedSeconds"], record["readySeconds"], record["dispatchedSeconds"])
+        has_happened = tuple(moment > 0 for moment in told)
+        scene.equal(has_happened, expected, f"whether {what} was submitted, ready and dispatched")
+        order = [moment for moment in told if moment]
+        scene.equal(order, sorted(order, reverse=True), f"the moments of {what} in their order")
+        return told
+
+    (first,) = client.new_tasks(1)
+    (other,) = client.new_tasks(1)
+    later = after(client, first)
+    client.submit([first, other, later])
+    scene.settle(client, worker)
+    worker.expect_dispatch(1)
+    before = look(first, "the task that a worker has", True, False, True)
+    look(other, "the queued task", True, False, False)
+    look(later, "the waiting task", True, False, False)
+    scene.pump.for_seconds(0.2)
+    grown = look(first, "the task that a worker still has", True, False, True)
+    scene.check(grown.submitted - before.submitted >= 0.2, "submittedSeconds does not grow with time")
+    scene.check(grown.dispatched - before.dispatched >= 0.2, "dispatchedSeconds does not grow with time")
+    worker.finish(first)
+    scene.settle(worker)
+    second, third = (other, later) if worker.expect_dispatch(1)[0].id == other.id else (later, other)
+    worker.finish(second)
+    scene.settle(worker)
+    worker.expect_dispatch(1)
+    ended = {True: look(later, "the task that waited", True, True, True)}
+    ended[False] = look(other, "the task that was queued", True, False, True)
+    for told in ended.values():
+        scene.check(told.submitted - (told.ready or told.dispatched) >= 0.2, "a wait of 0.2 s is shorter than that")
+    worker.finish(third, status=CODES.STATUS_FAILED)
+    scene.settle(worker)
+    has_waited = third.id == later.id
+    kept = look(third, "the failed task", True, has_waited, True)
+    scene.pump.for_seconds(0.2)
+    aged = look(third, "the task that failed before", True, has_waited, True)
+    scene.check(aged.dispatched - kept.dispatched >= 0.2, "dispatchedSeconds of a failure does not grow with time")
+    scene.check(aged.submitted - kept.submitted >= 0.2, "submittedSeconds of a failure does not grow with time")
+
+
+@case("MON-62", seconds=30.0)
+def a_task_that_no_worker_has_any_longer_is_not_dispatched(scene: Scene) -> None:
+    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=1), scene.client()
+    (task,) = client.submit(1)
+    scene.settle(client, worker)
+    worker.expect_dispatch(1)
+    scene.check(explained(watcher, task)["record"]["dispatchedSeconds"] > 0, "dispatchedSeconds is zero")
+    worker.leave()
+    client.fence()
+    answer = explained(watcher, task)
+    told = answer["state"], answer["record"]["submittedSeconds"] > 0, answer["record"]["dispatchedSeconds"]
+    scene.equal(told, ("queued", True, 0.0), "state, whether it was submitted, and dispatchedSeconds")

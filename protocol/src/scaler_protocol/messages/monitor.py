@@ -227,6 +227,9 @@ class TaskFailure:
     graph_id: GraphId = NO_GRAPH
     parent_task: TaskId = NO_TASK
     key: str = ""
+    submitted_seconds: float = 0.0
+    ready_seconds: float = 0.0
+    dispatched_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

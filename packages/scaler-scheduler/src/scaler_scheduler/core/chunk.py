@@ -18,6 +18,7 @@ from scaler_protocol.codes import KIND_TASK, TASK_UNWANTED
 from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
 from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId, result_object_id
 from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
+from scaler_scheduler.core.moments import NOT_YET, Moments
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.function_counts import FunctionCounts
@@ -33,8 +34,8 @@ class Chunk:
     """`ids` in the order of submission; `unfinished` of them have not ended; `dropped` indexes left the queue early."""
 
     __slots__ = (
-        "__dict__", "batch", "client", "combination", "counts", "dropped", "has_dependencies", "header", "ids",
-        "is_plain", "submitted_at", "unfinished",
+        "__dict__", "batch", "client", "combination", "counts", "dispatched", "dropped", "has_dependencies", "header",
+        "ids", "is_plain", "submitted_at", "unfinished",
     )  # fmt: skip
 
     #: of a graph: tasks that ended, and not well. In the instance once there are any
@@ -45,6 +46,10 @@ class Chunk:
     #: of several functions: what is counted of each, in the order of `batch.functions`, and of which each task is
     rows: Sequence[FunctionCounts] = ()
     row_numbers: Sequence[int] = ()
+    #: when the last task that each waited for ended
+    ready: Moments = NOT_YET
+    #: its tasks are a worker's from a predecessor of this scheduler, in which they were submitted first
+    is_adopted = False
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
@@ -60,6 +65,8 @@ class Chunk:
         #: what is counted of its function; None: it has several, or was not accepted yet
         self.counts: FunctionCounts | None = None
         self.submitted_at = 0.0
+        #: when each was given to a worker last
+        self.dispatched: Moments = NOT_YET
         #: no task here depends on another or is kept for others, none has a parent, and every result is wanted
         self.is_plain = not (self.has_dependencies or batch.task_flags or header.graph_id or header.parent_task)
 
@@ -93,6 +100,14 @@ class Chunk:
     @cached_property
     def index_of(self) -> dict[TaskId, int]:
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
+
+    def places(self, ids: Sequence[TaskId]) -> list[int]:
+        """The index of each. Our clients number the tasks of a batch: no table of all its tasks is needed for a few."""
+        own, first = self.ids, _number(self.ids[0])
+        guesses = [_number(task_id) - first for task_id in ids]
+        if all(0 <= at < len(own) and own[at] == task_id for at, task_id in zip(guesses, ids, strict=True)):
+            return guesses
+        return [self.index_of[task_id] for task_id in ids]
 
     @cached_property
     def _part_starts(self) -> Sequence[int]:
@@ -239,7 +254,7 @@ class Chunk:
         parts = self._parts(runs)
         own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
         part = Chunk(self.client, self.header, own)
-        part.counts = self.counts
+        part.counts, part.submitted_at = self.counts, self.submitted_at
         if self.rows:
             part.rows, part.row_numbers = self.rows, [self.row_numbers[index] for index in indexes]
         return part
@@ -318,6 +333,10 @@ def _starts(sizes: Sequence[int]) -> Sequence[int]:
     """Where each of these begins and, last, where they all end. Packed: they stay as long as a task of a graph waits,
     and a list of as many numbers takes five times the memory."""
     return array("Q", accumulate(sizes, initial=0))
+
+
+def _number(task_id: TaskId) -> int:
+    return int.from_bytes(task_id[ID_BYTES // 2 :], "little")
 
 
 def _split(column: bytes) -> tuple[TaskId, ...]:

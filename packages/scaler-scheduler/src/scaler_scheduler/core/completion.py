@@ -6,6 +6,7 @@ Where others wait, or no client waits, successes are still taken by the column. 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import repeat
@@ -25,7 +26,7 @@ from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE
+from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE, Told, told_of
 from scaler_scheduler.core.results import Row, parts, picked, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
@@ -284,9 +285,15 @@ def _end_in_bulk(
     shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
     measured = message.profiles[: PROFILE_BYTES * len(shown)]
     client = first.client
-    tables.history.successes.append(
-        (worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user)
-    )
+    told: float | Told
+    if first.has_dependencies or first.batch.keys or isinstance(first.dispatched, array):
+        told = told_of(first, shown)
+    else:
+        told = first.dispatched
+    tables.history.successes.append((
+        worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user,
+        first.submitted_at, told,
+    ))  # fmt: skip
 
 
 def _count(

@@ -17,6 +17,7 @@ from scaler_scheduler.core import queued
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.dependencies import Kept, Ready
+from scaler_scheduler.core.moments import marked
 from scaler_scheduler.core.records import accounts_of
 from scaler_scheduler.core.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.states import Move, State
@@ -134,6 +135,8 @@ def resume_waiting(tables: Tables, ready: Ready) -> None:
     """The last dependency of these succeeded. They go first, for they free what they take as input: else a reduction
     of a million values would keep all of them before it adds the first two. (SCH-11)"""
     for chunk, indexes in ready.items():
+        seconds = tables.history.now - chunk.submitted_at
+        chunk.ready = marked(chunk.ready, len(chunk.ids), indexes, seconds)
         tables.enqueue(chunk, indexes, at_front=chunk.has_dependencies)
         tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(indexes))
 

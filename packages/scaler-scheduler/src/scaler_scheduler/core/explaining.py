@@ -100,7 +100,7 @@ def explanation(
         function_name=tables.function_names.of(chunk.function_id(chunk.index_of[task_id])),
     )
     if client is None:
-        answer = _with_record(tables, answer, chunk)
+        answer = _with_record(tables, answer, chunk, now)
     place = tables.where[task_id]
     if isinstance(place, Worker):
         return _held(tables, answer, place, now)
@@ -112,11 +112,12 @@ def explanation(
     return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(lines, chunk, task_id, able))
 
 
-def _with_record(tables: Tables, answer: Explanation, chunk: Chunk) -> Explanation:
-    """For monitors: whose the task is, and what it has to do with others. (MON-55, MON-56)"""
+def _with_record(tables: Tables, answer: Explanation, chunk: Chunk, now: float) -> Explanation:
+    """For monitors: whose the task is, since when, and what it has to do with others. (MON-55, MON-56, MON-62)"""
     task_id = answer.task_id
     accounts = accounts_of(tables.lost_workers.get(task_id, ()), tables.deaths.get(task_id))
-    record = record_of(tables.display, chunk, task_id, answer.attempt, accounts=accounts)
+    is_held = isinstance(tables.where[task_id], Worker)
+    record = record_of(tables.display, chunk, task_id, answer.attempt, now, is_dispatched=is_held, accounts=accounts)
     children = tuple(islice(tables.children.get(task_id, ()), CHILDREN_SHOWN))
     states = bytes(state_of(tables, child) for child in children)
     return replace(answer, record=record, children=b"".join(children), child_states=states)

@@ -22,7 +22,8 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
-from scaler_scheduler.core.records import accounts_of, cut, record_of
+from scaler_scheduler.core.moments import NOT_YET, ago, moment_of
+from scaler_scheduler.core.records import accounts_of, aged, cut, record_of
 from scaler_scheduler.core.results import Row
 
 FAILURES_KEPT = 2_000
@@ -46,9 +47,17 @@ RECOVERED_KEPT = 1_000
 _ROW = struct.Struct("<16s16sQQII")
 
 
-Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str]
+Told = list[tuple[float, float, bytes]]
+Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told"]
 """Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
-theirs on, their client and its user. A plain tuple, which `completion` makes for each message of a worker."""
+theirs on, their client and its user; when they were submitted and how long afterwards dispatched, or what `told_of`
+tells of each. A plain tuple, which `completion` makes for each message of a worker."""
+
+
+def told_of(chunk: Chunk, ids: Sequence[TaskId]) -> Told:
+    """How long after its submission each was ready and was dispatched, and its key."""
+    places = chunk.places(ids)
+    return [(moment_of(chunk.ready, at), moment_of(chunk.dispatched, at), chunk.key(at)) for at in places]
 
 
 class _Unread(NamedTuple):
@@ -94,8 +103,9 @@ class History:
             return  # there are more than are described
         self._left -= 1
         failure = record_of(
-            self._display, chunk, row.task_id, row.attempt, worker=worker, status=row.status, profile=bytes(row.profile)
-        )
+            self._display, chunk, row.task_id, row.attempt, self.now, worker=worker, status=row.status,
+            profile=bytes(row.profile), is_dispatched=bool(worker) or row.status != STATUS_REFUSED,
+        )  # fmt: skip
         accounts = accounts_of(lost, deaths)
         if len(self._unread) >= BURST:
             self._read_one()
@@ -104,8 +114,9 @@ class History:
     def recovered(self, chunk: Chunk, row: Row, worker: str, accounts: Sequence[str]) -> None:
         """A task succeeded after attempts whose workers were lost or whose processors died. (MON-57)"""
         record = record_of(
-            self._display, chunk, row.task_id, row.attempt, worker=worker, profile=bytes(row.profile), accounts=accounts
-        )
+            self._display, chunk, row.task_id, row.attempt, self.now, worker=worker, profile=bytes(row.profile),
+            accounts=accounts,
+        )  # fmt: skip
         self._recovered.append((self.now, record))
 
     def _refill(self) -> bool:
@@ -174,7 +185,7 @@ class History:
         self.tick()
         for at, record in chain(reversed(self._failures), reversed(self._recovered)):
             if is_asked(record.task_id):
-                return replace(record, age_seconds=max(0.0, now - at))
+                return aged(record, now - at)
         for success in reversed(self.successes):
             for index, task_id in enumerate(success[4]):
                 if is_asked(task_id):
@@ -182,19 +193,22 @@ class History:
         return None
 
     def _success(self, success: Success, index: int, now: float) -> TaskFailure:
-        _, worker, at, _, ids, function, profiles, client_id, user = success
+        _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told = success
+        ready, dispatched, key = told[index] if isinstance(told, list) else (NOT_YET, told, b"")
+        since_seconds = now - submitted_at
         seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
         return TaskFailure(
             ids[index], ObjectId(function[:ID_BYTES]), self._display.of(client_id), user, worker, STATUS_SUCCESS,
             attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
-            memory_bytes=memory_bytes,
+            memory_bytes=memory_bytes, key=key.decode(errors="replace"), submitted_seconds=ago(0.0, since_seconds),
+            ready_seconds=ago(ready, since_seconds), dispatched_seconds=ago(dispatched, since_seconds),
         )  # fmt: skip
 
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:
         """The last successes, as samples of their workers. Which of its processes ran a task is not known."""
         rows: dict[tuple[PeerId, str], list[bytes]] = {}
         counts: dict[tuple[PeerId, str], int] = {}
-        for worker_id, name, ended_at, count, ids, function, profiles, _, _ in self.successes:
+        for worker_id, name, ended_at, count, ids, function, profiles, *_ in self.successes:
             worker = worker_id, name
             counts[worker] = counts.get(worker, 0) + count
             own = rows.setdefault(worker, [])
@@ -215,7 +229,7 @@ class History:
 
 
 def _aged(failures: Iterable[tuple[float, TaskFailure]], now: float) -> tuple[TaskFailure, ...]:
-    return tuple(replace(one, age_seconds=max(0.0, now - at)) for at, one in failures)
+    return tuple(aged(one, now - at) for at, one in failures)
 
 
 def _described(unread: _Unread, error: TaskError, *, shows_texts: bool) -> TaskFailure:

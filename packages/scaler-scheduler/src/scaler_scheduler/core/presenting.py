@@ -171,6 +171,7 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
         tables.ready.drop_all(chunk, queued)
         tables.move(State.QUEUED, Move.DISPATCH, len(queued))
     part = chunk.part(indexes)
+    part.is_adopted = True
     part.client.begin(part)
     tables.unfinish(chunk, len(ids))
     part.client.unfinished_count += len(ids)

@@ -1,8 +1,10 @@
-"""What monitors are told of one task: whose it is, where it ran, and what became of its attempts (MON-32, MON-55)."""
+"""What monitors are told of one task: whose it is, where it ran, when, and what became of its attempts (MON-32,
+MON-55, MON-62)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from scaler_protocol.columns import measured
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
@@ -10,6 +12,7 @@ from scaler_protocol.messages import TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
+from scaler_scheduler.core.moments import ago, moment_of
 
 ACCOUNTS, ACCOUNT_CHARACTERS = 16, 200
 
@@ -19,13 +22,18 @@ def record_of(
     chunk: Chunk,
     task_id: TaskId,
     attempt: int,
+    now: float,
     *,
+    is_dispatched: bool = True,
     worker: str = "",
     status: int = 0,
     profile: bytes = b"",
     accounts: Iterable[str] = (),
 ) -> TaskFailure:
+    """`is_dispatched`: a worker has it, or had it in this attempt."""
     index = chunk.index_of[task_id]
+    is_known = not chunk.is_adopted
+    since_seconds = now - chunk.submitted_at
     duration_seconds, cpu_seconds, memory_bytes = measured(profile)
     return TaskFailure(
         task_id=task_id,
@@ -43,6 +51,23 @@ def record_of(
         graph_id=GraphId(chunk.header.graph_id),
         parent_task=TaskId(chunk.header.parent_task),
         key=chunk.key(index).decode(errors="replace"),
+        submitted_seconds=ago(0.0, since_seconds) if is_known else 0.0,
+        ready_seconds=ago(moment_of(chunk.ready, index), since_seconds),
+        dispatched_seconds=ago(moment_of(chunk.dispatched, index), since_seconds) if is_dispatched else 0.0,
+    )
+
+
+def aged(record: TaskFailure, seconds: float) -> TaskFailure:
+    """As it is told so long after it was made, which was when the task ended."""
+    seconds = max(0.0, seconds)
+    moments = record.submitted_seconds, record.ready_seconds, record.dispatched_seconds
+    submitted, ready, dispatched = [moment and moment + seconds for moment in moments]
+    return replace(
+        record,
+        age_seconds=seconds,
+        submitted_seconds=submitted,
+        ready_seconds=ready,
+        dispatched_seconds=dispatched,
     )
 
 

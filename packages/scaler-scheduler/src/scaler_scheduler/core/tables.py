@@ -36,6 +36,7 @@ from scaler_scheduler.core.families import Families
 from scaler_scheduler.core.function_counts import FunctionTable
 from scaler_scheduler.core.gone_owners import GoneOwners
 from scaler_scheduler.core.history import History
+from scaler_scheduler.core.moments import marked
 from scaler_scheduler.core.names import FunctionNames, KnownObjects
 from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ReadyQueue
@@ -326,6 +327,10 @@ class Tables:
         queued_seconds = self.history.now - chunk.submitted_at
         self.functions.queued_buckets[bisect_left(BUCKET_BOUNDS_SECONDS, queued_seconds)] += len(ids)
         self.functions.queued_seconds += len(ids) * queued_seconds
+        if len(ids) == len(chunk.ids):
+            chunk.dispatched = queued_seconds
+        else:
+            chunk.dispatched = marked(chunk.dispatched, len(chunk.ids), indexes, queued_seconds)
         row = chunk.counts
         if row is None:
             self.note_held(chunk, indexes, 1)
