@@ -62,7 +62,7 @@ def main() -> None:
         save(page, "graphs")
         page = shot(browser, small, "errors", 1280, 560)
         page.locator("#error-tasks td button").first.click()
-        page.set_viewport_size({"width": 1280, "height": 640})
+        page.set_viewport_size({"width": 1280, "height": 700})
         save(page, "task")
         shot(browser, small, "overview", 390, 760, name="phone").close()
         page = shot(browser, small, "work", 1400, 420, name=None)
@@ -167,6 +167,8 @@ def went_wrong(workers: list[WorkerEntry], chance: random.Random) -> Message:
     account = f"attempt 1 on worker {workers[3].name}: its process was ended by signal 9 (SIGKILL)"
     line, kind = FAILED["load_curve"][1], FAILED["load_curve"][0]
     last = replace(found[-1], function_id=function("load_curve").function_id, type_name=kind, first_line=line)
+    begun = last.age_seconds + last.duration_seconds
+    last = replace(last, submitted_seconds=begun + 31.4, dispatched_seconds=begun + 0.3)
     found[-1] = replace(last, attempt=2, accounts=(account,), text=TRACEBACK)
     return replace(failures(*found), function_names=tuple(map(function, NAMES)))
 

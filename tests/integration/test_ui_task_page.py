@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import WorkerEntry
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
@@ -23,7 +24,7 @@ def busy_with(number: int) -> WorkerEntry:
     )
 
 
-def explain(page: Page, **told: str) -> None:
+def explain(page: Page, **told: Any) -> None:
     answer = json.dumps({"task": "1", "function": "", "user": "", **told})
     page.route("**/explain?task=*", lambda route: route.fulfill(body=answer, content_type="application/json"))
 
@@ -81,3 +82,62 @@ def test_an_answer_names_the_task_as_people_do(page: Page, served: ServedPage) -
     page.locator("#explain-task").fill(task(7).hex())
     page.locator("#explain-ask").click()
     seen(page.locator("#explain-answer"), "price 6120636c:7: it is queued")
+
+
+def shown_facts(page: Page) -> dict[str, str]:
+    told = page.locator("#task-facts").inner_text().split("\n")
+    return dict(zip(told[::2], told[1::2], strict=True))
+
+
+def open_task(page: Page, **facts: Any) -> None:
+    """A task that only the scheduler knows."""
+    facts = {"task": task(7).hex(), "function": "price", "attempt": 1, **facts}
+    explain(page, task=task(7).hex(), state=facts.get("state", ""), text="it is told", facts=facts)
+    page.locator("#explain-task").fill(task(7).hex())
+    page.locator("#explain-ask").click()
+    page.locator("#explain-answer").get_by_role("button").click()
+    seen(page.locator("#task-explanation"), "it is told")
+    seen(page.locator("#task-facts"), "Submitted")
+
+
+def test_the_history_of_a_task(page: Page, served: ServedPage) -> None:
+    """Submitted, ready, dispatched, begun and ended, with the waits in between; what is not known is left out."""
+    served.tell(status([worker(1)]))
+    open_view(page, "waiting")
+    begin = time.time() - 30.0
+    moments = {"submitted": begin, "ready": begin + 5.0, "dispatched": begin + 7.5}
+    open_task(page, status="success", at=begin + 10.25, lasted=2.0, cpu=1.0, memory=0, worker="w1", **moments)
+    told = shown_facts(page)
+    order = [name for name in told if name in ("Submitted", "Ready", "Dispatched", "Began", "Ran for", "Ended")]
+    assert order == ["Submitted", "Ready", "Dispatched", "Began", "Ran for", "Ended"]
+    assert told["Ready"].endswith(", waited 5.0 s for other tasks")
+    assert told["Dispatched"].endswith(", waited 2.5 s in the queue")
+    assert told["Began"].endswith(", waited 750 ms at the worker")
+    assert told["Ran for"] == "2.0 s"
+    page.keyboard.press("Escape")
+    open_task(page, status="success", at=begin + 9.0, lasted=2.0, attempt=2, **{**moments, "ready": 0})
+    told = shown_facts(page)
+    assert "waited" not in told["Dispatched"], "an earlier attempt is part of that time"
+    assert "waited" not in told["Began"], "by the clock of the worker it began before"
+    assert "Ready" not in told
+
+
+def test_the_history_of_a_task_that_has_not_ended(page: Page, served: ServedPage) -> None:
+    served.tell(status([worker(1)]))
+    open_view(page, "waiting")
+    begin = time.time() - 30.0
+    for state, moments, names in (
+        ("waiting", {"submitted": begin}, ["Submitted", "Waiting"]),
+        ("queued", {"submitted": begin, "ready": begin + 5.0}, ["Submitted", "Ready", "Queued"]),
+        ("dispatched", {"submitted": begin, "dispatched": begin + 5.0}, ["Submitted", "Dispatched", "At the worker"]),
+    ):
+        open_task(page, state=state, status=state, **moments)
+        told = shown_facts(page)
+        assert list(told)[-len(names) :] == names
+        assert told[names[-1]].endswith(" s until now")
+        page.keyboard.press("Escape")
+    served.tell(status([busy_with(7)], sequence=2))
+    open_task(page, state="dispatched", status="dispatched", begun=begin + 6.0, submitted=begin, dispatched=begin + 5.0)
+    told = shown_facts(page)
+    assert told["Began"].endswith(", waited 1.0 s at the worker") and told["Ran for"].endswith(" s until now")
+    assert "At the worker" not in told

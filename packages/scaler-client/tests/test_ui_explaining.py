@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.support.pages import failed, failures, samples, task, worker
 from tests.support.served import Client, FakeWatcher, told, visited
 
@@ -113,6 +114,7 @@ def test_a_page_is_told_what_the_scheduler_knows_of_a_task() -> None:
         assert (facts["status"], facts["user"], facts["client"]) == ("success", "ana", RECORD.client_id.hex()[:8])
         assert (facts["cpu"], facts["arguments"], facts["attempt"]) == (0.25, 2048, 3)
         assert (facts["accounts"], facts["parent"]) == (list(RECORD.accounts), task(4).hex())
+        assert (facts["submitted"], facts["ready"], facts["dispatched"]) == (0, 0, 0), "an earlier scheduler"
         running = Explanation(
             0, state="dispatched", worker="w2", child_count=300, record=RECORD, children=task(8), child_states=b"\1"
         )
@@ -120,6 +122,12 @@ def test_a_page_is_told_what_the_scheduler_knows_of_a_task() -> None:
         assert (facts["status"], facts["worker"], facts["childCount"]) == ("dispatched", "w2", 300)
         assert facts["children"] == [{"task": task(8).hex(), "state": "queued"}]
         assert "lasted" not in facts and "at" not in facts, "it has not ended"
+        assert "begun" not in facts
+        timed = replace(RECORD, submitted_seconds=9.0, ready_seconds=7.0, dispatched_seconds=4.0)
+        begun = replace(running, record=timed, is_begun=True, running_seconds=1.0)
+        facts = (await answered(begun))["facts"]
+        moments = [facts[name] for name in ("submitted", "ready", "dispatched", "begun")]
+        assert [after - facts["submitted"] for after in moments] == pytest.approx([0.0, 2.0, 5.0, 8.0])
         assert (await answered(Explanation(0, state="queued")))["facts"] == {}, "an earlier scheduler does not tell"
 
     visited(visit)
@@ -136,3 +144,29 @@ def test_scaler_explain_tells_how_a_task_ended() -> None:
     unnamed = Explanation(1, task(7), "queued", record=TaskFailure(task(7), key="load-1"))
     assert explained(unnamed, "tcp://s:1").startswith("load-1: it is queued")
     assert "does not have this task" in explained(Explanation(1, task(7)), "tcp://s:1")
+
+
+def test_scaler_explain_tells_how_long_a_task_has_waited() -> None:
+    timed = replace(RECORD, attempt=1, accounts=(), submitted_seconds=20.0, dispatched_seconds=15.0)
+    after_others = replace(timed, ready_seconds=19.5)
+
+    def told(record: TaskFailure, state: str = "", **other: Any) -> str:
+        return explained(Explanation(1, task(7), state, record=record, **other), "tcp://s:1").rpartition("; ")[2]
+
+    since = "it was submitted 20.0 s ago"
+    assert told(timed) == f"{since}, and waited 5.0 s in the queue and 12.5 s at the worker"
+    waits = "500.0 ms for other tasks, 4.5 s in the queue and 12.5 s at the worker"
+    assert told(after_others) == f"{since}, and waited {waits}".replace("500.0 ms", "0.5 s")
+    assert told(replace(timed, duration_seconds=0.0)) == f"{since}, and waited 5.0 s in the queue", (
+        "nothing was measured"
+    )
+    assert told(replace(timed, attempt=2)) == f"{since}, and waited 12.5 s at the worker", "an attempt was before"
+    early = replace(timed, dispatched_seconds=2.4999, duration_seconds=0.5)
+    assert told(early) == f"{since}, and waited 17.5 s in the queue", "by the clock of the worker it began before"
+    running = {"worker": "w1", "is_begun": True, "running_seconds": 14.0}
+    assert told(timed, "dispatched", **running) == f"{since}, and waited 5.0 s in the queue and 1.0 s at the worker"
+    assert told(timed, "dispatched") == f"{since} and dispatched 15.0 s ago, and waited 5.0 s in the queue"
+    queued = replace(timed, dispatched_seconds=0.0)
+    assert told(queued, "queued") == told(queued, "waiting") == since
+    assert told(replace(queued, ready_seconds=18.0), "queued") == f"{since}, and waited 2.0 s for other tasks"
+    assert "submitted" not in told(replace(timed, submitted_seconds=0.0)), "an earlier scheduler does not tell"

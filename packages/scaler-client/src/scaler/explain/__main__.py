@@ -13,6 +13,7 @@ from scaler.client.futures.stacks import stack_of
 from scaler.monitoring import Subscription
 from scaler.monitoring.asking import NoAnswer, answer
 from scaler.monitoring.endings import record_text
+from scaler.monitoring.waits import waits_text
 from scaler.top.formats import plain
 from scaler_protocol.ids import shown_task
 from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
@@ -88,6 +89,9 @@ def told(explanation: Explanation, address: str) -> str:
         said, user = record_text(record), record.user
     else:
         return f"the scheduler at {address} does not have this task: the task has ended, or was never submitted there"
+    waits = waits_text(explanation)
+    if waits:
+        said = f"{said}; {waits}"
     if record.key:
         name = f"{record.key} ({name})" if name else record.key
     of_user = f" of {user}" if user else ""

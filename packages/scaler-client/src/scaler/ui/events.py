@@ -70,7 +70,15 @@ def failure_of(failure: TaskFailure, function: str, at: float) -> Json:
         "arguments": failure.argument_bytes,
         "graph": failure.graph_id.hex(),
         "parent": failure.parent_task.hex(),
+        "submitted": _moment(at, failure.submitted_seconds),
+        "ready": _moment(at, failure.ready_seconds),
+        "dispatched": _moment(at, failure.dispatched_seconds),
     }
+
+
+def _moment(at: float, seconds_ago: float) -> float:
+    """Zero: it has not happened, or is not known. (MON-62)"""
+    return at - seconds_ago if seconds_ago else 0.0
 
 
 class Events:

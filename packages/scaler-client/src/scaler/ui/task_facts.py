@@ -1,4 +1,4 @@
-"""What a page is told of one task, from the answer of the scheduler (MON-55 to MON-57)."""
+"""What a page is told of one task, from the answer of the scheduler (MON-55 to MON-57, MON-62)."""
 
 from __future__ import annotations
 
@@ -20,5 +20,7 @@ def facts_of(found: Explanation, at: float) -> dict[str, Any]:
     if found.state:
         facts = {name: value for name, value in facts.items() if name not in _OF_THE_END}
         facts.update(status=found.state, worker=found.worker)
+        if found.is_begun:
+            facts.update(begun=at - found.running_seconds)
     children = [{"task": child.hex(), "state": state} for child, state in children_of(found)]
     return {**facts, "children": children, "childCount": found.child_count}

@@ -1,6 +1,7 @@
 // A task's page: all that is known of one task, from what was heard, and why it waits, which the scheduler is asked.
 import { memoryText } from "./errors.js";
 import { bytes, clock, element, seconds, taskName } from "./format.js";
+import { moments } from "./moments.js";
 import { STATES_EXPLAINED } from "./tables.js";
 
 const [FUNCTION, WORKER, PROCESS, BEGUN, LASTED, STATUS] = [1, 2, 3, 4, 5, 6];
@@ -58,8 +59,8 @@ export class TaskPage {
       ["User", known.user], ["Client", known.client ?? graph?.client],
       ["Worker", failure?.worker || run?.[WORKER] || place?.worker || told.worker],
       ["Processor", run?.[PROCESS] || place?.pid], ["Attempt", known.attempt],
-      ["Began", begun(run, known, place)], ["Ran for", ran(run, known, place)],
-      ["Ended", failure ? clock(failure.at) : run ? clock(run[BEGUN] + run[LASTED]) : told.at ? clock(told.at) : ""],
+      ...moments(known, status, run && { begun: run[BEGUN], lasted: run[LASTED] }, place,
+        failure?.at ?? (run ? run[BEGUN] + run[LASTED] : told.at)),
       ["Processor time", known.lasted ? seconds(known.cpu) : ""],
       ["Memory at most", known.lasted ? memoryText(known.memory) : ""],
       ["Arguments", known.arguments ? bytes(known.arguments) : ""],
@@ -165,18 +166,6 @@ function showStack(text, note) {
   at("task-stack").textContent = text;
   at("task-stack").hidden = !text;
   at("task-stack-note").textContent = note;
-}
-
-function begun(run, known, place) {
-  if (run) return clock(run[BEGUN]);
-  if (known.lasted) return clock(known.at - known.lasted);
-  return place ? clock(Date.now() / 1000 - place.running) : "";
-}
-
-function ran(run, known, place) {
-  if (known.lasted) return seconds(known.lasted);
-  if (run) return seconds(run[LASTED]);
-  return place ? `${seconds(place.running)} until now` : "";
 }
 
 function rows(place, pairs) {
