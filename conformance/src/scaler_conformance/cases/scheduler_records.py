@@ -201,11 +201,17 @@ def a_monitor_is_told_when_a_task_was_submitted_ready_and_dispatched(scene: Scen
 
 @case("MON-62", seconds=30.0)
 def a_task_that_no_worker_has_any_longer_is_not_dispatched(scene: Scene) -> None:
-    watcher, worker, client = scene.peer("monitor"), scene.worker(credit=1), scene.client()
+    watcher, client = scene.peer("monitor"), scene.client()
     (task,) = client.submit(1)
-    scene.settle(client, worker)
+    client.fence()
+    scene.pump.for_seconds(0.2)
+    worker = scene.worker(credit=1)
+    scene.settle(worker)
     worker.expect_dispatch(1)
-    scene.check(explained(watcher, task)["record"]["dispatchedSeconds"] > 0, "dispatchedSeconds is zero")
+    record = explained(watcher, task)["record"]
+    scene.check(record["dispatchedSeconds"] > 0, "dispatchedSeconds is zero")
+    waited = record["submittedSeconds"] - record["dispatchedSeconds"]
+    scene.check(waited >= 0.2, f"a task that was queued for 0.2 s has waited for {waited:.3f} s")
     worker.leave()
     client.fence()
     answer = explained(watcher, task)

@@ -135,10 +135,10 @@ def resume_waiting(tables: Tables, ready: Ready) -> None:
     """The last dependency of these succeeded. They go first, for they free what they take as input: else a reduction
     of a million values would keep all of them before it adds the first two. (SCH-11)"""
     for chunk, indexes in ready.items():
-        seconds = tables.history.now - chunk.submitted_at
-        chunk.ready = marked(chunk.ready, len(chunk.ids), indexes, seconds)
         tables.enqueue(chunk, indexes, at_front=chunk.has_dependencies)
         tables.move(State.WAITING, Move.DEPENDENCIES_MET, len(indexes))
+        seconds = tables.history.now - chunk.submitted_at
+        chunk.ready = marked(chunk.ready, len(chunk.ids), indexes, seconds)
 
 
 def _fail_dependents(tables: Tables, chunk: Chunk, row: Row) -> None:
