@@ -101,13 +101,20 @@ class Chunk:
     def index_of(self) -> dict[TaskId, int]:
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
-    def places(self, ids: Sequence[TaskId]) -> list[int]:
-        """The index of each. Our clients number the tasks of a batch: no table of all its tasks is needed for a few."""
-        own, first = self.ids, _number(self.ids[0])
-        guesses = [_number(task_id) - first for task_id in ids]
-        if all(0 <= at < len(own) and own[at] == task_id for at, task_id in zip(guesses, ids, strict=True)):
-            return guesses
-        return [self.index_of[task_id] for task_id in ids]
+    def places(self, ids: Sequence[TaskId]) -> range | list[int]:
+        """The index of each. Most often they stand side by side, and our clients number the tasks of a batch: no table
+        of all tasks is made for a few."""
+        own, is_table = self.ids, "index_of" in self.__dict__
+        first = 0 if is_table else _number(own[0])
+        at = self.index_of[ids[0]] if is_table else _number(ids[0]) - first
+        stop = at + len(ids)
+        if at >= 0 and own[at:stop] == ids:
+            return range(at, stop)
+        if not is_table:
+            guesses = [_number(one) - first for one in ids]
+            if min(guesses) >= 0 and max(guesses) < len(own) and tuple([own[at] for at in guesses]) == ids:
+                return guesses
+        return [self.index_of[one] for one in ids]
 
     @cached_property
     def _part_starts(self) -> Sequence[int]:
@@ -336,7 +343,7 @@ def _starts(sizes: Sequence[int]) -> Sequence[int]:
 
 
 def _number(task_id: TaskId) -> int:
-    return int.from_bytes(task_id[ID_BYTES // 2 :], "little")
+    return int.from_bytes(task_id[8:], "little")
 
 
 def _split(column: bytes) -> tuple[TaskId, ...]:

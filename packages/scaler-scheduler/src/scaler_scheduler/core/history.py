@@ -22,7 +22,7 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
-from scaler_scheduler.core.moments import NOT_YET, ago, moment_of
+from scaler_scheduler.core.moments import NOT_YET, Moments, ago, moment_of, picked
 from scaler_scheduler.core.records import accounts_of, aged, cut, record_of
 from scaler_scheduler.core.results import Row
 
@@ -47,7 +47,7 @@ RECOVERED_KEPT = 1_000
 _ROW = struct.Struct("<16s16sQQII")
 
 
-Told = list[tuple[float, float, bytes]]
+Told = tuple[Moments, Moments, "tuple[bytes, ...]"]
 Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told"]
 """Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
 theirs on, their client and its user; when they were submitted and how long afterwards dispatched, or what `told_of`
@@ -55,9 +55,10 @@ tells of each. A plain tuple, which `completion` makes for each message of a wor
 
 
 def told_of(chunk: Chunk, ids: Sequence[TaskId]) -> Told:
-    """How long after its submission each was ready and was dispatched, and its key."""
+    """How long after its submission each was ready and was dispatched, and their keys if there are any."""
     places = chunk.places(ids)
-    return [(moment_of(chunk.ready, at), moment_of(chunk.dispatched, at), chunk.key(at)) for at in places]
+    keys = tuple([chunk.key(at) for at in places]) if chunk.batch.keys else ()
+    return picked(chunk.ready, places), picked(chunk.dispatched, places), keys
 
 
 class _Unread(NamedTuple):
@@ -194,14 +195,16 @@ class History:
 
     def _success(self, success: Success, index: int, now: float) -> TaskFailure:
         _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told = success
-        ready, dispatched, key = told[index] if isinstance(told, list) else (NOT_YET, told, b"")
+        ready, dispatched, keys = told if isinstance(told, tuple) else (NOT_YET, told, ())
         since_seconds = now - submitted_at
         seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
+        key = keys[index].decode(errors="replace") if keys else ""
         return TaskFailure(
             ids[index], ObjectId(function[:ID_BYTES]), self._display.of(client_id), user, worker, STATUS_SUCCESS,
             attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
-            memory_bytes=memory_bytes, key=key.decode(errors="replace"), submitted_seconds=ago(0.0, since_seconds),
-            ready_seconds=ago(ready, since_seconds), dispatched_seconds=ago(dispatched, since_seconds),
+            memory_bytes=memory_bytes, key=key, submitted_seconds=ago(0.0, since_seconds),
+            ready_seconds=ago(moment_of(ready, index), since_seconds),
+            dispatched_seconds=ago(moment_of(dispatched, index), since_seconds),
         )  # fmt: skip
 
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:

@@ -15,22 +15,35 @@ Moments = float | array  # type: ignore[type-arg]  # array[float], which Python 
 
 NOT_YET = -1.0
 
+FEW = 8
+"""So many are noted one by one, which costs less than a slice."""
+
 SMALLEST_SECONDS = 1e-6
 """Zero means that something has not happened, and all may happen in one turn."""
 
 
 def marked(moments: Moments, count: int, indexes: Sequence[int], seconds: float) -> Moments:
     """It has just happened to these of so many tasks."""
-    if len(indexes) == count:
+    some = len(indexes)
+    if some == count:
         return seconds
     if not isinstance(moments, array):
         moments = array("f", (moments,)) * count
-    if isinstance(indexes, range):
-        moments[indexes.start : indexes.stop] = array("f", (seconds,)) * len(indexes)
+    if some > FEW and isinstance(indexes, range):
+        moments[indexes.start : indexes.stop] = array("f", (seconds,)) * some
     else:
         for index in indexes:
             moments[index] = seconds
     return moments
+
+
+def picked(moments: Moments, indexes: range | list[int]) -> Moments:
+    """Those of these tasks."""
+    if not isinstance(moments, array):
+        return moments
+    if isinstance(indexes, range):
+        return moments[indexes.start : indexes.stop]
+    return array("f", [moments[index] for index in indexes])
 
 
 def moment_of(moments: Moments, index: int) -> float:
