@@ -13,7 +13,7 @@ from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import TaskId, task_id_source
 from scaler_protocol.messages import Explain, Limits, Submit, TaskFailure, TaskHeader
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import Policy
+from scaler_scheduler.core import Policy, history
 from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE
 from scaler_scheduler.core.moments import NOT_YET, SMALLEST_SECONDS, ago, marked, moment_of
 
@@ -150,8 +150,24 @@ def test_a_success_keeps_none_of_its_batch(story: Story) -> None:
     (success,) = story.core.tables.history.successes
     told = success[-1]
     assert isinstance(told, tuple)
-    ready, dispatched, keys = told
-    assert (ready, dispatched, len(keys)) == (NOT_YET, 0.0, ROWS_OF_A_MESSAGE)
+    assert told == ([NOT_YET] * ROWS_OF_A_MESSAGE, [0.0] * ROWS_OF_A_MESSAGE, [b"k" * 64] * ROWS_OF_A_MESSAGE)
+
+
+def test_of_very_many_successes_only_some_are_looked_up(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That they were submitted is always known. Each second some are looked up again."""
+    monkeypatch.setattr(history, "TOLD_PER_SECOND", 1)
+    story.worker("w", credit=5)
+    story.submit("c", ["a", "b", "c", "d", "e", "f"])
+    wait(story, 1.0)
+    story.core.tables.history.tick()
+    for name in "abcd":
+        story.results("w", [name])
+        if name == "c":
+            story.core.tables.history.tick()
+    wait(story, 1.0)
+    told = {name: moments(record(story, name)) for name in "abcd"}
+    assert [one[0] for one in told.values()] == about(2.0, 2.0, 2.0, 2.0)
+    assert [bool(one[2]) for one in told.values()] == [True, False, False, True]
 
 
 def test_a_second_attempt_has_a_dispatch_of_its_own(story: Story) -> None:
@@ -230,7 +246,7 @@ def test_ids_that_rise_by_one_need_no_table(story: Story) -> None:
     ids = task_id_source()(20)
     story.receive("c", Submit(TaskHeader(), FUNCTION, b"".join(ids), b"", join_u32([0] * 20)))
     chunk = story.core.tables.chunk_of(ids[0])
-    assert chunk.places(tuple(ids[3:6])) == range(3, 6)
+    assert chunk.places(tuple(ids[3:6])) == [3, 4, 5]
     assert chunk.places((ids[9], ids[0], ids[4])) == [9, 0, 4]
     assert "index_of" not in chunk.__dict__
     foreign = [TaskId(bytes(8) + number.to_bytes(8, "little")) for number in (7, 9, 8, 2**64 - 1)]

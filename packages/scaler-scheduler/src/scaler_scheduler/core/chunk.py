@@ -101,20 +101,14 @@ class Chunk:
     def index_of(self) -> dict[TaskId, int]:
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
-    def places(self, ids: Sequence[TaskId]) -> range | list[int]:
-        """The index of each. Most often they stand side by side, and our clients number the tasks of a batch: no table
-        of all tasks is made for a few."""
-        own, is_table = self.ids, "index_of" in self.__dict__
-        first = 0 if is_table else _number(own[0])
-        at = self.index_of[ids[0]] if is_table else _number(ids[0]) - first
-        stop = at + len(ids)
-        if at >= 0 and own[at:stop] == ids:
-            return range(at, stop)
-        if not is_table:
-            guesses = [_number(one) - first for one in ids]
-            if min(guesses) >= 0 and max(guesses) < len(own) and tuple([own[at] for at in guesses]) == ids:
-                return guesses
-        return [self.index_of[one] for one in ids]
+    def places(self, ids: Sequence[TaskId]) -> list[int]:
+        """The index of each. Our clients number the tasks of a batch: no table of all tasks is made for a few."""
+        own = self.ids
+        first = int.from_bytes(own[0][8:], "little")
+        guesses = [int.from_bytes(one[8:], "little") - first for one in ids]
+        if min(guesses) >= 0 and max(guesses) < len(own) and list(map(own.__getitem__, guesses)) == list(ids):
+            return guesses
+        return list(map(self.index_of.__getitem__, ids))
 
     @cached_property
     def _part_starts(self) -> Sequence[int]:
@@ -340,10 +334,6 @@ def _starts(sizes: Sequence[int]) -> Sequence[int]:
     """Where each of these begins and, last, where they all end. Packed: they stay as long as a task of a graph waits,
     and a list of as many numbers takes five times the memory."""
     return array("Q", accumulate(sizes, initial=0))
-
-
-def _number(task_id: TaskId) -> int:
-    return int.from_bytes(task_id[8:], "little")
 
 
 def _split(column: bytes) -> tuple[TaskId, ...]:

@@ -26,7 +26,8 @@ from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE, Told, told_of
+from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE, Told
+from scaler_scheduler.core.moments import NOT_YET
 from scaler_scheduler.core.results import Row, parts, picked, rows
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
@@ -285,12 +286,11 @@ def _end_in_bulk(
     shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
     measured = message.profiles[: PROFILE_BYTES * len(shown)]
     client = first.client
-    told: float | Told
-    if first.has_dependencies or first.batch.keys or isinstance(first.dispatched, array):
-        told = told_of(first, shown)
-    else:
-        told = first.dispatched
-    tables.history.successes.append((
+    history = tables.history
+    told: float | Told = first.dispatched if not isinstance(first.dispatched, array) else NOT_YET
+    if (told is NOT_YET or first.has_dependencies or first.batch.keys) and history.told_left > 0:
+        told = history.told(first, shown)
+    history.successes.append((
         worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user,
         first.submitted_at, told,
     ))  # fmt: skip

@@ -22,7 +22,7 @@ from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
-from scaler_scheduler.core.moments import NOT_YET, Moments, ago, moment_of, picked
+from scaler_scheduler.core.moments import NOT_YET, ago, moments_of
 from scaler_scheduler.core.records import accounts_of, aged, cut, record_of
 from scaler_scheduler.core.results import Row
 
@@ -38,6 +38,8 @@ OUTCOMES_KEPT = 65_536
 SUCCESSES_KEPT = 2_000
 """Messages of workers; of each, so many tasks:"""
 ROWS_OF_A_MESSAGE = 4
+TOLD_PER_SECOND = 200
+"""Messages of workers of whose tasks it is looked up when they were ready and dispatched, and what their keys are."""
 FAILED_KEPT = 50
 """Tasks of each batch of a graph, the first that failed: they are shown also when the graph is too large."""
 GRAPHS_KEPT = 64
@@ -47,18 +49,11 @@ RECOVERED_KEPT = 1_000
 _ROW = struct.Struct("<16s16sQQII")
 
 
-Told = tuple[Moments, Moments, "tuple[bytes, ...]"]
+Told = tuple["list[float]", "list[float]", "list[bytes]"]
 Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told"]
 """Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
-theirs on, their client and its user; when they were submitted and how long afterwards dispatched, or what `told_of`
-tells of each. A plain tuple, which `completion` makes for each message of a worker."""
-
-
-def told_of(chunk: Chunk, ids: Sequence[TaskId]) -> Told:
-    """How long after its submission each was ready and was dispatched, and their keys if there are any."""
-    places = chunk.places(ids)
-    keys = tuple([chunk.key(at) for at in places]) if chunk.batch.keys else ()
-    return picked(chunk.ready, places), picked(chunk.dispatched, places), keys
+theirs on, their client and its user; when they were submitted; how long afterwards they were dispatched, or what
+`History.told` tells of each. A plain tuple, which `completion` makes for each message of a worker."""
 
 
 class _Unread(NamedTuple):
@@ -91,6 +86,8 @@ class History:
         #: of tasks of graphs that did not succeed, the oldest first
         self.outcomes: dict[TaskId, int] = {}
         self.successes: deque[Success] = deque(maxlen=SUCCESSES_KEPT)
+        #: of so many messages more before the next `tick`
+        self.told_left = TOLD_PER_SECOND
         self._recovered: deque[tuple[float, TaskFailure]] = deque(maxlen=RECOVERED_KEPT)
         #: batches of graphs whose tasks have all ended, while a session watches graphs
         self.ended_graphs: deque[Chunk] | None = None
@@ -111,6 +108,14 @@ class History:
         if len(self._unread) >= BURST:
             self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
+
+    def told(self, chunk: Chunk, ids: Sequence[TaskId]) -> Told:
+        """Of tasks of a batch that succeeded: how long after its submission each was ready and was dispatched, and its
+        key."""
+        self.told_left -= 1
+        places = chunk.places(ids)
+        keys = [chunk.key(at) for at in places] if chunk.batch.keys else [b""] * len(ids)
+        return moments_of(chunk.ready, places), moments_of(chunk.dispatched, places), keys
 
     def recovered(self, chunk: Chunk, row: Row, worker: str, accounts: Sequence[str]) -> None:
         """A task succeeded after attempts whose workers were lost or whose processors died. (MON-57)"""
@@ -137,6 +142,7 @@ class History:
 
     def tick(self) -> None:
         """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
+        self.told_left = TOLD_PER_SECOND
         while self._unread:
             self._read_one()
         excess = len(self.outcomes) - OUTCOMES_KEPT
@@ -195,16 +201,17 @@ class History:
 
     def _success(self, success: Success, index: int, now: float) -> TaskFailure:
         _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told = success
-        ready, dispatched, keys = told if isinstance(told, tuple) else (NOT_YET, told, ())
+        if isinstance(told, tuple):
+            ready, dispatched, key = told[0][index], told[1][index], told[2][index]
+        else:
+            ready, dispatched, key = NOT_YET, told, b""
         since_seconds = now - submitted_at
         seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
-        key = keys[index].decode(errors="replace") if keys else ""
         return TaskFailure(
             ids[index], ObjectId(function[:ID_BYTES]), self._display.of(client_id), user, worker, STATUS_SUCCESS,
             attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
-            memory_bytes=memory_bytes, key=key, submitted_seconds=ago(0.0, since_seconds),
-            ready_seconds=ago(moment_of(ready, index), since_seconds),
-            dispatched_seconds=ago(moment_of(dispatched, index), since_seconds),
+            memory_bytes=memory_bytes, key=key.decode(errors="replace"), submitted_seconds=ago(0.0, since_seconds),
+            ready_seconds=ago(ready, since_seconds), dispatched_seconds=ago(dispatched, since_seconds),
         )  # fmt: skip
 
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:

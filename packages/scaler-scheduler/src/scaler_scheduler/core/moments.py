@@ -37,13 +37,9 @@ def marked(moments: Moments, count: int, indexes: Sequence[int], seconds: float)
     return moments
 
 
-def picked(moments: Moments, indexes: range | list[int]) -> Moments:
-    """Those of these tasks."""
-    if not isinstance(moments, array):
-        return moments
-    if isinstance(indexes, range):
-        return moments[indexes.start : indexes.stop]
-    return array("f", [moments[index] for index in indexes])
+def moments_of(moments: Moments, indexes: Sequence[int]) -> list[float]:
+    """Of each of these tasks."""
+    return list(map(moments.__getitem__, indexes)) if isinstance(moments, array) else [moments] * len(indexes)
 
 
 def moment_of(moments: Moments, index: int) -> float:
