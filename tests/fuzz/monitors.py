@@ -69,6 +69,7 @@ def questions(attack: Attack) -> None:
         frames("dumpRequest", requestId=3, part=1),
         frames("explain", requestId=4, taskSource=bytes(4), taskNumber=1),
         frames("stackRequest", requestId=5, taskId=bytes(16)),
+        frames("graphRequest", requestId=6, graphId=bytes(16), clientId=bytes(16), first=2**32 - 1, wantsShape=True),
     ]
 
     def step(peer: Peer) -> bool:

@@ -32,6 +32,8 @@ from scaler_protocol.messages import (
     FunctionEntry,
     FunctionName,
     Get,
+    GraphPart,
+    GraphRequest,
     GraphShape,
     GraphShapes,
     Hello,
@@ -170,6 +172,8 @@ SMALL: list[Message] = [
     StackSamples(),
     Control(0),
     ControlReply(0),
+    GraphRequest(0),
+    GraphPart(0),
 ]
 
 # fmt: off
@@ -287,6 +291,16 @@ FULL: list[Message] = [
     ),
     Control(2**63, codes.CONTROL_DRAIN_WORKER, SERVER, 30.5),
     ControlReply(2**63, codes.CONTROL_UNKNOWN, 2**40),
+    GraphRequest(2**63, an_id(0x96), PEER, 65_535, True),
+    GraphPart(
+        2**63, 65_534, 2**40,
+        GraphShape(
+            an_id(0x96), PEER, 2**33, 2**32, TASK + OTHER_TASK, bytes((4, 0)), OBJECT + OBJECT, join_u16([1, 2]),
+            join_u16([0, 65_533, 65_534]), NAMES, bytes((codes.STATUS_FAILED, 0)), 2**34, 2**35,
+            b"\6\0", "läd-1".encode(),
+        ),
+        65_536,
+    ),
 ]
 
 HISTORY: list[Message] = [

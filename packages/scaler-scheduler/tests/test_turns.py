@@ -30,6 +30,7 @@ from scaler_protocol.messages import (
     Error,
     Explain,
     Explanation,
+    GraphRequest,
     Hello,
     Holding,
     KeptResults,
@@ -367,7 +368,7 @@ WORST: dict[Callable[[Scene], Event], type] = {
     lose_the_client: Bye,
 }
 #: What watchers send is asked of the service, which bounds its cost by time (MON-9).
-ASKED_OF_THE_SERVICE: frozenset[type] = frozenset({Watch, SnapshotRequest, DumpRequest})
+ASKED_OF_THE_SERVICE: frozenset[type] = frozenset({Watch, SnapshotRequest, GraphRequest, DumpRequest})
 
 
 @pytest.mark.parametrize("prepare", WORST, ids=lambda prepare: prepare.__name__)

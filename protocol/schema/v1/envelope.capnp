@@ -91,5 +91,7 @@ struct Envelope @0xc5d3d303d1e25cc7 {
     stackSamples @54 :Monitor.StackSamples;        # scheduler -> monitor
     control @55 :Monitor.Control;                  # monitor -> scheduler
     controlReply @56 :Monitor.ControlReply;        # scheduler -> monitor
+    graphRequest @57 :Monitor.GraphRequest;        # monitor -> scheduler
+    graphPart @58 :Monitor.GraphPart;              # scheduler -> monitor
   }
 }

@@ -261,6 +261,29 @@ struct GraphShape @0xb1b0ee72f500e5f0 {
   keys @14 :Data;             # one after another, as their client has sent them; foreign text (MON-7)
 }
 
+struct GraphRequest @0xd4b8b06f2a9c6e13 {
+  # Monitor -> scheduler: describe all tasks of this graph to me, a part at a time. (MON-63)
+  requestId @0 :UInt64;
+  graphId @1 :Data;
+  clientId @2 :Data;    # the display id of its client, as in GraphShape
+  first @3 :UInt32;     # place of the first task of the part, counted from 0 in the order of submission
+  wantsShape @4 :Bool;  # false: the states alone
+}
+
+struct GraphPart @0xf0a7e5d1943b2c86 {
+  requestId @0 :UInt64;
+  first @1 :UInt32;     # as in the request
+  order @2 :UInt64;
+  # Chosen by the scheduler. Places of parts with the same `order` are of one list, which only grows; 0: the graph is not
+  # known. A monitor that is sent another one asks for the graph anew. (MON-64)
+  graph @3 :GraphShape;
+  # `ids` and what goes with them are of consecutive tasks, as many as the scheduler describes at once; empty: there is no task
+  # at this place. `dependencies` are places in the whole list. Without wantsShape it has `states` and `outcomes`, and no other
+  # columns. (MON-63, LIM-33)
+  describedCount @4 :UInt32;
+  # Tasks in the list, of which parts can be asked for. The graph may have more: `taskCount`.
+}
+
 struct DumpRequest @0xe82a45a95c937813 {
   # Monitor -> scheduler: give me a part of your state, for a person who looks for a mistake in you. (MON-16)
   requestId @0 :UInt64;

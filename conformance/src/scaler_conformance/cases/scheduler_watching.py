@@ -178,14 +178,22 @@ def a_watcher_that_acknowledges_nothing_gets_little(scene: Scene) -> None:
     scene.check(number in numbers, f"one watcher was given {number}, and another {numbers}", "MON-2")
 
 
-@case("MON-22", "MON-3", "MON-15", "MON-16")
+QUESTIONS = (
+    ("snapshotRequest", "clusterStatus"),
+    ("explain", "explanation"),
+    ("dumpRequest", "dumpPart"),
+    ("graphRequest", "graphPart"),
+)
+
+
+@case("MON-22", "MON-3", "MON-15", "MON-16", "MON-63")
 def questions_are_answered_in_their_order(scene: Scene) -> None:
     watcher = scene.peer("monitor")
     asked = []
     for number in range(1, 17):
-        kind = ("snapshotRequest", "explain", "dumpRequest")[number % 3]
+        kind, answer = QUESTIONS[number % len(QUESTIONS)]
         watcher.send(kind, requestId=number)
-        asked.append(({"snapshotRequest": "clusterStatus", "explain": "explanation"}.get(kind, "dumpPart"), number))
+        asked.append((answer, number))
     watcher.fence(seconds=10.0)
     answers = [(message.kind, message["requestId"]) for message in watcher.inbox]
     scene.equal(answers, asked, "the answers")

@@ -21,7 +21,7 @@ _IDS = frozenset({"peerId", "serverId", "objectId", "owner", "source", "target",
 _OPTIONAL_IDS = frozenset({"client", "serializer", "parentTask", "graphId", "managerId", "sourceOwner"})
 _ID_COLUMNS = frozenset({"ids", "functions", "dependencies", "inputIds", "owners"})
 #: Columns of another kind that have the name of one of ids.
-_NO_IDS = frozenset({("graphShapes", "dependencies")})
+_NO_IDS = frozenset({("graphShapes", "dependencies"), ("graphPart", "dependencies")})
 _OPTIONAL_HERE = frozenset(
     {
         ("workerStatus", "taskId"),

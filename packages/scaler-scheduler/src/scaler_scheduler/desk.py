@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     DumpRequest,
     Error,
     Explain,
+    GraphRequest,
     Message,
     SnapshotRequest,
     StackRequest,
@@ -31,7 +32,7 @@ from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Publisher, StorageFigures
 from scaler_scheduler.watchers import TASKS, Watchers
 
-Question = SnapshotRequest | Explain | StackRequest | DumpRequest | Watch
+Question = SnapshotRequest | Explain | StackRequest | GraphRequest | DumpRequest | Watch
 
 PENDING_LIMIT = 64
 """Of one monitor."""
@@ -221,6 +222,8 @@ class Desk:
         elif isinstance(question, StackRequest):
             self._router.send(*self._core.stacks.ask(peer_id, question, None, now))
             return
+        elif isinstance(question, GraphRequest):
+            answer = self._core.graph_parts.answer(question, now)
         elif isinstance(question, Watch):
             answer = self._publisher.history(now)
         elif isinstance(question, DumpRequest):

@@ -9,6 +9,8 @@ from scaler_protocol.messages.monitor import (
     ControlReply,
     DumpPart,
     DumpRequest,
+    GraphPart,
+    GraphRequest,
     GraphShapes,
     NameFunctions,
     SnapshotRequest,
@@ -67,5 +69,5 @@ Message = (
     | SnapshotRequest | ClusterStatus | Watch
     | ManagerStatus | ManagerTarget
     | NameFunctions | SampleTasks | TaskSamples | GraphShapes | DumpRequest | DumpPart | SampleStacks | StackSamples
-    | Control | ControlReply
+    | Control | ControlReply | GraphRequest | GraphPart
 )  # fmt: skip

@@ -290,3 +290,21 @@ class GraphShapes:
     sequence: int = 0
     server_id: PeerId = NO_PEER
     graphs: tuple[GraphShape, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRequest:
+    request_id: int
+    graph_id: GraphId = NO_GRAPH
+    client_id: PeerId = NO_PEER
+    first: int = 0
+    wants_shape: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    request_id: int
+    first: int = 0
+    order: int = 0
+    graph: GraphShape = field(default_factory=GraphShape)
+    described_count: int = 0

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import DumpRequest, Explain, Message, SnapshotRequest, StackRequest, TaskLog, Watch
+from scaler_protocol.messages import (
+    DumpRequest,
+    Explain,
+    GraphRequest,
+    Message,
+    SnapshotRequest,
+    StackRequest,
+    TaskLog,
+    Watch,
+)
 from scaler_protocol.records import dataclass
 
 
@@ -37,7 +46,7 @@ class Asked(NamedTuple):
 
     peer_id: PeerId
     seq: int
-    message: Watch | SnapshotRequest | Explain | StackRequest | DumpRequest
+    message: Watch | SnapshotRequest | Explain | StackRequest | GraphRequest | DumpRequest
 
 
 class MonitorLeft(NamedTuple):

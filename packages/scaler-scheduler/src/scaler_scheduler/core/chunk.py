@@ -41,6 +41,8 @@ class Chunk:
     #: of a graph: tasks that ended, and not well. In the instance once there are any
     failed_count = 0
     canceled_count = 0
+    #: of a part of another: the ids of that
+    whole_ids: tuple[TaskId, ...] = ()
     #: the first of those that ran and failed
     first_failed: tuple[TaskId, ...] = ()
     #: of several functions: what is counted of each, in the order of `batch.functions`, and of which each task is
@@ -162,6 +164,10 @@ class Chunk:
     def payload_bytes(self) -> int:
         return len(self.batch.payload)
 
+    def forget_payload(self) -> None:
+        """All its tasks have ended: what is still told of them needs no arguments."""
+        self.batch = replace(self.batch, payload=b"")
+
     @cached_property
     def envelope_bytes_per_task(self) -> int:
         """On average, and rounded up: what one task adds to the envelope of a Dispatch."""
@@ -255,7 +261,7 @@ class Chunk:
         parts = self._parts(runs)
         own = self._submit(self.batch.header, self._functions(runs), runs, parts, self._pieces(parts))
         part = Chunk(self.client, self.header, own)
-        part.counts, part.submitted_at = self.counts, self.submitted_at
+        part.counts, part.submitted_at, part.whole_ids = self.counts, self.submitted_at, self.ids
         if self.rows:
             part.rows, part.row_numbers = self.rows, [self.row_numbers[index] for index in indexes]
         return part

@@ -33,6 +33,7 @@ from scaler_protocol.messages import (
     DumpRequest,
     Explain,
     Explanation,
+    GraphRequest,
     GraphShapes,
     Hello,
     Holding,
@@ -83,6 +84,7 @@ from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog
 from scaler_scheduler.core.backlog import Job, weight_of
 from scaler_scheduler.core.delivery import Window, window_of
 from scaler_scheduler.core.explaining import Explainer, Lines, explanation
+from scaler_scheduler.core.graph_parts import GraphParts
 from scaler_scheduler.core.owned import OwnedObjects
 from scaler_scheduler.core.sampling import Sampler
 from scaler_scheduler.core.scaling.controller import Scaler
@@ -96,7 +98,7 @@ from scaler_scheduler.core.workers import Worker
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {
     ROLE_CLIENT: frozenset({Submit, KeptResults, Cancel, Explain, StackRequest, Shutdown, NameFunctions}),
     ROLE_WORKER: frozenset({Results, Credit, Returned, WorkerStatus, CancelReply, TaskLog, Holding, StackReply}),
-    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, StackRequest, DumpRequest, Control}),
+    ROLE_MONITOR: frozenset({Watch, SnapshotRequest, Explain, StackRequest, GraphRequest, DumpRequest, Control}),
     ROLE_MANAGER: frozenset({ManagerStatus}),
     ROLE_SCHEDULER: frozenset(),  # one that waits to follow on this one, or has (SCH-80)
 }
@@ -177,6 +179,7 @@ class SchedulerCore:
         self._recovery = recovering.Recovery(self.tables, server_id)
         self._confirmer = confirming.Confirmer(self.tables, self._keeper.tell, progress)
         self._is_log_watched = False
+        self.graph_parts = GraphParts(self.tables)
         self._handlers: dict[type, Callable[[Event, float], None]] = {
             Opened: self._opened,  # type: ignore[dict-item]
             Received: self._received,  # type: ignore[dict-item]
@@ -304,8 +307,7 @@ class SchedulerCore:
         self.tables.history.tick()
         self._sampler.want(tasks)
         self._is_log_watched = logs
-        if graphs != (self.tables.history.ended_graphs is not None):
-            self.tables.history.take_ended_graphs(is_watched=graphs)
+        self.graph_parts.watch(is_watched=graphs)
 
     def task_samples(self, now: float) -> TaskSamples:
         """Those that have come since the last time."""
@@ -423,7 +425,7 @@ class SchedulerCore:
             job = self._from_client[type(message)](client, event.seq, message)
             if job is not None:
                 self.tables.backlog.start(client, job, weight_of(message))
-        elif isinstance(message, (Watch, SnapshotRequest, Explain, StackRequest, DumpRequest)):
+        elif isinstance(message, (Watch, SnapshotRequest, Explain, StackRequest, GraphRequest, DumpRequest)):
             self.tables.act(Asked(event.peer_id, event.seq, message))
         elif isinstance(message, Control):
             self._controls.do(event.peer_id, message)

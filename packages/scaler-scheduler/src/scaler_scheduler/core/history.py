@@ -42,8 +42,11 @@ TOLD_PER_SECOND = 200
 """Messages of workers of whose tasks it is looked up when they were ready and dispatched, and what their keys are."""
 FAILED_KEPT = 50
 """Tasks of each batch of a graph, the first that failed: they are shown also when the graph is too large."""
-GRAPHS_KEPT = 64
+GRAPHS_TOLD = 64
 """Batches of graphs that have just ended, until they are published."""
+GRAPHS_KEPT, GRAPH_TASKS, GRAPH_SECONDS = 1_024, 131_072, 12.0
+"""Batches of graphs that have ended, for those who ask (MON-63), with so many tasks together, or the last batch; for so
+long."""
 RECOVERED_KEPT = 1_000
 """Tasks that succeeded after lost attempts, the last ones."""
 _ROW = struct.Struct("<16s16sQQII")
@@ -91,6 +94,8 @@ class History:
         self._recovered: deque[tuple[float, TaskFailure]] = deque(maxlen=RECOVERED_KEPT)
         #: batches of graphs whose tasks have all ended, while a session watches graphs
         self.ended_graphs: deque[Chunk] | None = None
+        self._kept_graphs: deque[tuple[float, Chunk]] = deque()
+        self._kept_tasks = 0
 
     # ------------------------------------------------------------ what is noted
 
@@ -140,6 +145,28 @@ class History:
                 chunk.first_failed += tuple(ids[:room])
         self.outcomes.update(dict.fromkeys(ids, status))
 
+    def graph_ended(self, chunk: Chunk, *, is_whole: bool) -> None:
+        """All tasks of a batch of a graph have; not `is_whole`: all that are accepted yet."""
+        if self.ended_graphs is not None:
+            self.ended_graphs.append(chunk)
+            self._kept_graphs.append((self.now, chunk))
+            self._kept_tasks += len(chunk.ids)
+            while len(self._kept_graphs) > 1 and self._is_too_much():
+                self._forget_graph()
+            if is_whole:
+                chunk.forget_payload()
+
+    def _is_too_much(self) -> bool:
+        return len(self._kept_graphs) > GRAPHS_KEPT or self._kept_tasks > GRAPH_TASKS
+
+    def _forget_graph(self) -> None:
+        self._kept_tasks -= len(self._kept_graphs.popleft()[1].ids)
+
+    @property
+    def kept_graphs(self) -> Iterable[Chunk]:
+        """Batches of graphs that have ended of late, in this order."""
+        return (chunk for _, chunk in self._kept_graphs)
+
     def tick(self) -> None:
         """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
         self.told_left = TOLD_PER_SECOND
@@ -148,6 +175,8 @@ class History:
         excess = len(self.outcomes) - OUTCOMES_KEPT
         for task_id in tuple(islice(self.outcomes, excess)) if excess > 0 else ():
             del self.outcomes[task_id]
+        while self._kept_graphs and self.now - self._kept_graphs[0][0] > GRAPH_SECONDS:
+            self._forget_graph()
 
     def _read_one(self) -> None:
         at, unread = self._unread.popleft()
@@ -234,7 +263,7 @@ class History:
     def take_ended_graphs(self, *, is_watched: bool) -> tuple[Chunk, ...]:
         """Those that have ended since the last time. From now on they are noted only if graphs are watched."""
         ended = tuple(self.ended_graphs or ())
-        self.ended_graphs = deque(maxlen=GRAPHS_KEPT) if is_watched else None
+        self.ended_graphs = deque(maxlen=GRAPHS_TOLD) if is_watched else None
         return ended
 
 

@@ -397,8 +397,8 @@ class Tables:
                 combination.batch_count -= 1
                 if not combination.batch_count and combination.of_user.has_many:
                     combination.of_user.remove(combination)
-            if self.history.ended_graphs is not None and chunk.header.graph_id:
-                self.history.ended_graphs.append(chunk)
+            if chunk.header.graph_id:
+                self.history.graph_ended(chunk, is_whole=chunk not in self.admitting)
 
     # ------------------------------------------------------------ outgoing
 
