@@ -96,7 +96,7 @@ def test_the_tasks_of_a_graph_are_called_by_their_keys(page: Page, served: Serve
     assert titles[:2] == ["load-1, load, task 6120636c:500", "load, task 6120636c:501"]
     assert titles[2] == f"{keys[2]}, load, task 6120636c:502"
     seen(page.locator("#graphs h2"), f"failed at {keys[2]}: 1 failed")
-    seen(page.locator("#graphs"), "through load → sum")
+    seen(page.locator("#graphs"), "through load-1 → <img src=x>")
     boxes.nth(3).click()
     seen(page.locator("#graphs [role=status]"), "<img src=x>, sum, task 6120636c:503, dispatched")
     page.get_by_role("button", name="All about this task").click()

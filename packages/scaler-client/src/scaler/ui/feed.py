@@ -27,10 +27,21 @@ from scaler.ui.ended import ended_text
 from scaler.ui.model import Model
 from scaler.ui.ring import Ring
 from scaler.ui.task_facts import facts_of
+from scaler.ui.whole_graphs import WholeGraphs
 from scaler_protocol.codes import CONTROL_DONE
 from scaler_protocol.errors import readable
 from scaler_protocol.ids import TaskId, shown_parts, shown_task
-from scaler_protocol.messages import Control, ControlReply, Explain, Explanation, StackReply, StackRequest, Watch
+from scaler_protocol.messages import (
+    Control,
+    ControlReply,
+    Explain,
+    Explanation,
+    GraphPart,
+    GraphRequest,
+    StackReply,
+    StackRequest,
+    Watch,
+)
 from scaler_protocol.stack_trees import StackTrees
 
 logger = logging.getLogger("scaler.ui")
@@ -153,6 +164,7 @@ class Feed:
         #: by name, as long as nothing new was heard: very many callers may ask at once
         self._texts: dict[str, bytes] = {}
         self._costly = CostlyTexts()
+        self._whole_graphs = WholeGraphs(self._answer)
         self._events = Ring(QUEUED_EVENTS, QUEUED_BYTES)
         #: in the order in which they were opened
         self._pages: dict[Page, None] = {}
@@ -172,7 +184,7 @@ class Feed:
 
     def _take(self, state: ClusterState, heard: list[Heard], at: float) -> None:
         for one in heard:
-            if isinstance(one.message, (Explanation, StackReply, ControlReply)):
+            if isinstance(one.message, (Explanation, StackReply, ControlReply, GraphPart)):
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(one.message)
@@ -180,6 +192,8 @@ class Feed:
         for kind, content in self.model.take(state, heard, at):
             if kind == "condition":
                 self._log(state)
+            elif kind == "graphs":
+                self._whole_graphs.forget(but={graph["id"] for graph in self.model.graphs})
             self._tell(kind, content)
         self._tell_moment()
 
@@ -302,6 +316,13 @@ class Feed:
         found = stack_of(await self._answer(lambda number: StackRequest(number, task_id)))
         return {"text": found.text, "reason": found.reason, "worker": found.worker, "state": found.state}
 
+    async def graph(self, name: str, *, wants_nodes: bool) -> bytes | None:
+        """One of the graphs that are shown, whole. None: too many others are being made. Raises GraphError."""
+        graph = next(one for one in self.model.graphs if one["id"] == name)
+        has_ended = not graph["runs"] and not graph["unfinished"]
+        client_id = self.model.graph_clients[name]
+        return await self._whole_graphs.text(name, client_id, wants_nodes=wants_nodes, has_ended=has_ended)
+
     async def control(self, action: int, subject: bytes, grace_seconds: float) -> dict[str, Any]:
         """Have the scheduler do this; what came of it. (MON-49)"""
         request = Control(0, action, subject, grace_seconds)
@@ -345,7 +366,7 @@ class Feed:
         self._profile_end = None
         watcher.ask(Watch(TOPICS))
 
-    async def _answer(self, question: Callable[[int], Explain | StackRequest | Control]) -> Any:
+    async def _answer(self, question: Callable[[int], Explain | StackRequest | Control | GraphRequest]) -> Any:
         """A text: why there is none."""
         if self.watcher is None:
             return "this is a recording: no scheduler answers"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any
 
 from scaler.monitoring import ClusterState, FunctionFigures, Heard, UserFigures, functions_of, users_of
@@ -14,19 +13,19 @@ from scaler.monitoring.profiles import Profile
 from scaler.monitoring.succession import succession_text
 from scaler.ui.blocked import Blocked
 from scaler.ui.events import Events, Failures
+from scaler.ui.graph_nodes import gone, graph_of
 from scaler.ui.ring import Ring
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler.ui.tally import Tally
 from scaler.ui.utilisation import Utilisation
-from scaler_protocol.codes import LOG_PREPARATION, LOG_STDERR, STATUS_CANCELED, STATUS_REFUSED
-from scaler_protocol.columns import offsets, split_ids, split_u16
+from scaler_protocol.codes import LOG_PREPARATION, LOG_STDERR
+from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import (
     NO_PEER,
     Capability,
     ClientEntry,
     ClusterStatus,
     FunctionName,
-    GraphShape,
     GraphShapes,
     ManagerEntry,
     ObjectEntry,
@@ -44,7 +43,6 @@ RUNS_KEPT = 40_000  #: a scheduler tells of 2,000 a second at most
 RUNS_KEPT_BYTES = 16 * 1024 * 1024
 LOGS_KEPT = 500
 GRAPHS_KEPT = 4  #: of those that no longer run
-GRAPH_STATES = ("waiting", "queued", "dispatched", "canceling", "ended")
 
 
 class Model:
@@ -69,6 +67,8 @@ class Model:
         self._history: deque[Json] = deque(maxlen=HISTORY_POINTS)
         self._logs: deque[Json] = deque(maxlen=LOGS_KEPT)
         self.graphs: list[Json] = []
+        #: by graph, the display id of its client
+        self.graph_clients: dict[str, PeerId] = {}
         self._graphs_server = NO_PEER
         self._told_condition: Json = {}
 
@@ -158,13 +158,15 @@ class Model:
         """Whether there is anything new. Those that run come first, then the last that did, the latest first."""
         clients = self.state.status.clients if self.state.status is not None else ()
         users = {client.peer_id: client.user for client in clients}
-        running = {shape.graph_id.hex(): _graph(shape, users.get(shape.client_id, "")) for shape in message.graphs}
+        running = {shape.graph_id.hex(): graph_of(shape, users.get(shape.client_id, "")) for shape in message.graphs}
         # A scheduler that is another one cannot know what became of the tasks of the one before.
         have_ended = message.server_id == self._graphs_server
-        gone = [_gone(one, have_ended=have_ended) for one in self.graphs if one["id"] not in running]
+        ended = [gone(one, have_ended=have_ended) for one in self.graphs if one["id"] not in running]
         before = self.graphs
-        self.graphs = [*running.values(), *gone[:GRAPHS_KEPT]]
+        self.graphs = [*running.values(), *ended[:GRAPHS_KEPT]]
         self._graphs_server = message.server_id
+        clients_of = {shape.graph_id.hex(): shape.client_id for shape in message.graphs} | self.graph_clients
+        self.graph_clients = {one["id"]: clients_of[one["id"]] for one in self.graphs}
         return self.graphs != before
 
 
@@ -370,58 +372,3 @@ def point(status: Json) -> Json:
         "scheduler_cpu": status["scheduler"]["cpu"],
         "worker_cpu": sum(one["cpu"] for one in workers),
     }
-
-
-def _graph(shape: GraphShape, user: str) -> Json:
-    """Columns that do not agree are a broken scheduler's: then there is a graph without a picture."""
-    names = {one.function_id: one.name for one in shape.function_names}
-    ids, functions = split_ids(shape.ids), split_ids(shape.functions)
-    counts, targets = split_u16(shape.dependency_counts), split_u16(shape.dependencies)
-    outcomes = shape.outcomes or bytes(len(ids))
-    whole = len(ids) == len(functions) == len(counts) == len(shape.states) == len(outcomes)
-    whole = whole and sum(counts) == len(targets)
-    nodes: list[list[Any]] = []
-    start = 0
-    columns = zip(ids, functions, counts, shape.states, outcomes, _keys(shape, len(ids)), strict=True) if whole else ()
-    for task_id, function, count, state, outcome, key in columns:
-        needs = [one for one in targets[start : start + count] if one < len(ids)]
-        start += count
-        name = names.get(function) or function.hex()[:8]
-        nodes.append([task_id.hex(), name, _state_of(state, outcome), needs, key])
-    return {
-        "id": shape.graph_id.hex(),
-        "client": shape.client_id.hex()[:8],
-        "user": user,
-        "tasks": shape.task_count,
-        "unfinished": shape.unfinished_count,
-        "failed": shape.failed_count,
-        "canceled": shape.canceled_count,
-        "runs": shape.unfinished_count > 0 or not shape.task_count,
-        "nodes": nodes,
-    }
-
-
-def _keys(shape: GraphShape, count: int) -> list[str]:
-    """What their program calls the tasks, if it does."""
-    if len(shape.key_sizes) != count:
-        return [""] * count
-    return [shape.keys[start:end].decode(errors="replace") for start, end in pairwise(offsets(shape.key_sizes))]
-
-
-def _state_of(state: int, outcome: int) -> str:
-    """`outcome`: a status, if it has ended. One that never ran, because another failed, is grey as a canceled one."""
-    name = GRAPH_STATES[state] if state < len(GRAPH_STATES) else "ended"
-    if name != "ended" or not outcome:
-        return name
-    return {STATUS_CANCELED: "canceled", STATUS_REFUSED: "skipped"}.get(outcome, "failed")
-
-
-def _gone(graph: Json, *, have_ended: bool) -> Json:
-    if not graph["runs"]:
-        return graph
-    unfinished = GRAPH_STATES[:-1]
-    nodes = [
-        [task, name, "ended" if have_ended and state in unfinished else state, *others]
-        for task, name, state, *others in graph["nodes"]
-    ]
-    return {**graph, "runs": False, "unfinished": 0 if have_ended else graph["unfinished"], "nodes": nodes}

@@ -19,6 +19,7 @@ from scaler.ui import metrics
 from scaler.ui.feed import Feed
 from scaler.ui.task_names import found_task
 from scaler.ui.trace import trace_text
+from scaler.ui.whole_graphs import GraphError
 from scaler_protocol.codes import CONTROL_CANCEL_CLIENT, CONTROL_CANCEL_TASK, CONTROL_DRAIN_WORKER
 from scaler_protocol.ids import TaskId, shown_parts
 from scaler_protocol.messages import NO_TASK
@@ -70,6 +71,7 @@ def application(feed: Feed, guard: Guard) -> web.Application:
     app.router.add_get("/stack", _stack)
     app.router.add_get("/profile.json", _profile, allow_head=False)
     app.router.add_get("/profile.speedscope.json", _speedscope, allow_head=False)
+    app.router.add_get("/graph", _graph)
     app.router.add_get("/state.json", _state)
     if feed.playback is not None:
         app.router.add_post("/replay", _replay)
@@ -197,6 +199,18 @@ async def _stack(request: web.Request) -> web.StreamResponse:
     return web.json_response(await request.app[FEED].stack(task_id))
 
 
+async def _graph(request: web.Request) -> web.StreamResponse:
+    """`id` and `client`: of a graph that is shown. `states`: what its tasks are is known already."""
+    feed, wanted = request.app[FEED], {name: request.query.get(name, "") for name in ("id", "client")}
+    if not any(wanted.items() <= graph.items() for graph in feed.model.graphs):
+        raise web.HTTPNotFound(text="no such graph is shown\n")
+    try:
+        text = await feed.graph(wanted["id"], wants_nodes="states" not in request.query)
+    except GraphError as error:
+        return web.json_response({"text": str(error)})
+    return _made(text, "graphs")
+
+
 def _task_of(request: web.Request, text: str) -> TaskId:
     task_id = found_task(request.app[FEED].model, text)
     if task_id is None:
@@ -216,9 +230,9 @@ async def _speedscope(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _made(text: bytes | None) -> web.Response:
+def _made(text: bytes | None, what: str = "profiles") -> web.Response:
     if text is None:
-        raise web.HTTPServiceUnavailable(text="too many profiles are being made: try again in a moment\n")
+        raise web.HTTPServiceUnavailable(text=f"too many {what} are being made: try again in a moment\n")
     return web.Response(body=text, headers={"Content-Type": JSON_TYPE})
 
 

@@ -19,12 +19,11 @@ const page = {
   stream: { runs: [], shares: [], at: Date.now() / 1000, isLoading: true },
 };
 const explain = (task) => { open("waiting"); at("explain-task").value = task; ask(); };
-let drawn = [];  // graphs, as the server tells them
 // While the runs come that were before, the latest first: those that the page had already, and those that have come.
 let loading = null;
 let resumed = null;  // the page had a connection before, and has the runs until there
 const control = new Control();
-const task = new TaskPage(page, () => drawn, control);
+const task = new TaskPage(page, () => graphs.wholes.graphs(), control);
 // An event has only the short id of its task: the page may show the task, or the scheduler may have it.
 const openTask = async (id) => {
   const whole = id.includes(":") ? wholeId(id) ?? (await told(id)).task : id;
@@ -96,10 +95,7 @@ const takes = {
   comparison: (told) => addComparison(told.sides),
   failures: (told) => errors.take(told.failures),
   events: (told) => errors.takeEvents(told.events),
-  graphs(told) {
-    drawn = told.graphs;
-    graphs.show(drawn);
-  },
+  graphs: (told) => graphs.take(told.graphs),
   logs(told) {
     page.logs = [...page.logs, ...told.lines].slice(-LOGS_KEPT);
     views.printed += told.lines.length;
@@ -188,6 +184,7 @@ function soon() {
     else if (current === "errors") errors.show();
     else if (current === "work") functions.show();
     else if (current === "events") errors.showEvents();
+    else if (current === "graphs") graphs.draw();
     else views.show(current);
     task.refresh();
   });

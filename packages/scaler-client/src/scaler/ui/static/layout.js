@@ -55,16 +55,31 @@ export function places(boxes, { wide, high, gapX, gapY }) {
       const near = neighbours(index).filter((one) => spots[one]);
       return [index, near.length ? near.reduce((sum, one) => sum + spots[one].y, 0) / near.length : EDGE];
     }));
-    let free = EDGE;
-    for (const index of layers[depth].sort((a, b) => wish.get(a) - wish.get(b))) {
-      spots[index] = { x: EDGE + depth * (wide + gapX), y: Math.max(free, wish.get(index)) };
-      free = spots[index].y + high + gapY;
-    }
+    const ordered = layers[depth].sort((a, b) => wish.get(a) - wish.get(b));
+    const tops = apart(ordered.map((index) => wish.get(index)), high + gapY);
+    ordered.forEach((index, at) => { spots[index] = { x: EDGE + depth * (wide + gapX), y: tops[at] }; });
   };
   const fullest = layers.reduce((best, members, depth) => (members.length > layers[best].length ? depth : best), 0);
   for (let depth = fullest; depth < layers.length; depth++) place(depth, (index) => boxes[index].needs);
   for (let depth = fullest - 1; depth >= 0; depth--) place(depth, (index) => followers[index]);
+  const top = spots.reduce((least, spot) => Math.min(least, spot.y), Infinity);
+  for (const spot of spots) spot.y += EDGE - top;
   return spots;
+}
+
+// As near to these wishes, which rise, as numbers can be that are `step` apart at least: runs of those that would be nearer
+// to each other stand around the mean of their wishes.
+function apart(wishes, step) {
+  const runs = [];  // {first, count, sum}: of the wishes, each less the room that those before it take
+  wishes.forEach((wish, first) => {
+    let run = { first, count: 1, sum: wish - first * step };
+    while (runs.length && runs.at(-1).sum / runs.at(-1).count > run.sum / run.count) {
+      const before = runs.pop();
+      run = { first: before.first, count: before.count + run.count, sum: before.sum + run.sum };
+    }
+    runs.push(run);
+  });
+  return runs.flatMap(({ first, count, sum }) => Array.from({ length: count }, (_, at) => sum / count + (first + at) * step));
 }
 
 // The longest way through the graph, which no number of workers makes shorter, and for each task its slack: for so long
