@@ -19,7 +19,7 @@ from scaler_protocol.columns import join_u16
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import GraphPart, GraphRequest, GraphShape
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.shapes import CHUNKS_LIMIT, ENDED, WAITING, state_of
+from scaler_scheduler.core.shapes import CHUNKS_LIMIT, states_of
 from scaler_scheduler.core.tables import Tables
 
 PART_TASKS = 1_000
@@ -153,9 +153,9 @@ class GraphParts:
     ) -> GraphShape:
         tables = self._tables
         ids = [one for chunk, indexes in runs for one in chunk.ids[indexes.start : indexes.stop]]
-        states = bytes(map(state_of, repeat(tables), ids))
-        if tables.admitting:
-            states = _with_coming(tables, states, runs)
+        states = b"".join(
+            [states_of(tables, chunk, chunk.ids[indexes.start : indexes.stop]) for chunk, indexes in runs]
+        )
         outcomes = bytes(map(tables.history.outcomes.get, ids, repeat(0)))
         shape = GraphShape(
             graph_id=question.graph_id,
@@ -168,16 +168,6 @@ class GraphParts:
             canceled_count=sum([chunk.canceled_count for chunk in order.chunks]),
         )
         return shape if places is None else _with_columns(tables, shape, ids, runs, places)
-
-
-def _with_coming(tables: Tables, states: bytes, runs: list[tuple[Chunk, range]]) -> bytes:
-    """Tasks that are not accepted yet are neither queued nor with a worker, and have not ended."""
-    parts, at = [], 0
-    for chunk, indexes in runs:
-        part = states[at : at + len(indexes)]
-        parts.append(part.replace(bytes((ENDED,)), bytes((WAITING,))) if chunk in tables.admitting else part)
-        at += len(indexes)
-    return b"".join(parts)
 
 
 def _with_columns(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice, repeat
+from operator import itemgetter
 
 from scaler_protocol.columns import join_u16
 from scaler_protocol.ids import GraphId, TaskId
@@ -48,7 +49,8 @@ def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk
     needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
     functions = [chunk.function_id(index) for chunk, index in nodes]
     keys = [chunk.key(index) for chunk, index in nodes]
-    states = bytes(state_of(tables, task_id) for task_id in place)
+    by_chunk = ((chunk, [chunk.ids[index] for _, index in own]) for chunk, own in groupby(nodes, itemgetter(0)))
+    states = b"".join([states_of(tables, chunk, ids) for chunk, ids in by_chunk])
     outcomes = bytes(map(tables.history.outcomes.get, place, repeat(0)))
     return GraphShape(
         graph_id=graph_id,
@@ -84,6 +86,20 @@ def _listed(chunks: list[Chunk], limit: int) -> list[tuple[Chunk, int]]:
 
 def _nodes(chunks: Iterable[Chunk]) -> Iterable[tuple[Chunk, int]]:
     return ((chunk, index) for chunk in chunks for index in range(len(chunk.ids)))
+
+
+def states_of(tables: Tables, chunk: Chunk, ids: Sequence[TaskId]) -> bytes:
+    """Of tasks of this batch. One that is not accepted yet is neither queued nor with a worker, and has not ended."""
+    states = bytes(map(state_of, repeat(tables), ids))
+    if chunk not in tables.admitting:
+        return states
+    have_ended = tables.history.outcomes
+    return bytes(
+        [
+            WAITING if state == ENDED and task_id not in have_ended else state
+            for task_id, state in zip(ids, states, strict=True)
+        ]
+    )
 
 
 def state_of(tables: Tables, task_id: TaskId) -> int:
