@@ -113,10 +113,12 @@ def test_the_history_of_a_task(page: Page, served: ServedPage) -> None:
     assert told["Ready"].endswith(", waited 5.0 s for other tasks")
     assert told["Dispatched"].endswith(", waited 2.5 s in the queue")
     assert told["Began"].endswith(", waited 750 ms at the worker")
-    assert told["Ran for"] == "2.0 s"
+    assert told["Ran for"] == "2.0 s" and "Result" not in told
     page.keyboard.press("Escape")
-    open_task(page, status="success", at=begin + 9.0, lasted=2.0, attempt=2, **{**moments, "ready": 0})
+    sizes = {"arguments": 2048, "result": 300}
+    open_task(page, status="success", at=begin + 9.0, lasted=2.0, attempt=2, **{**moments, **sizes, "ready": 0})
     told = shown_facts(page)
+    assert (told["Arguments"], told["Result"]) == ("2.0 KiB", "300 B")
     assert "waited" not in told["Dispatched"], "an earlier attempt is part of that time"
     assert "waited" not in told["Began"], "by the clock of the worker it began before"
     assert "Ready" not in told

@@ -206,7 +206,7 @@ FULL: list[Message] = [
             TASK, OBJECT, PEER, "ána", "w1", codes.STATUS_SUCCESS, 3, accounts=("attempt 1 on w2: it was lost", ""),
             age_seconds=2.5, duration_seconds=0.25, cpu_seconds=0.125, memory_bytes=2**33, argument_bytes=2**32,
             graph_id=an_id(0x96), parent_task=OTHER_TASK, key="läd-1", submitted_seconds=4.5, ready_seconds=4.25,
-            dispatched_seconds=3.5,
+            dispatched_seconds=3.5, result_bytes=2**34, is_result_stored=True,
         ),
         OTHER_TASK + an_id(3), bytes((2, 0)),
     ),

@@ -8,7 +8,7 @@ import pytest
 from tests.support import succession_story
 from tests.support.scheduler_story import FUNCTION, Story, peer, task
 
-from scaler_protocol.codes import STATUS_FAILED, STATUS_REFUSED, STATUS_WORKER_LOST
+from scaler_protocol.codes import KIND_OBJECT, STATUS_FAILED, STATUS_REFUSED, STATUS_WORKER_LOST
 from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import TaskId, task_id_source
 from scaler_protocol.messages import Explain, Limits, Submit, TaskFailure, TaskHeader
@@ -149,8 +149,27 @@ def test_a_success_keeps_none_of_its_batch(story: Story) -> None:
     wait(story, 1.0)
     (success,) = story.core.tables.history.successes
     told = success[-1]
-    assert isinstance(told, tuple)
-    assert told == ([NOT_YET] * ROWS_OF_A_MESSAGE, [0.0] * ROWS_OF_A_MESSAGE, [b"k" * 64] * ROWS_OF_A_MESSAGE)
+    assert isinstance(told, history.Told) and len(told.keys) == ROWS_OF_A_MESSAGE
+    assert (told.ready[0], told.dispatched[0], told.keys[0]) == (NOT_YET, 0.0, b"k" * 64)
+    kept = [one for column in told for one in column]
+    assert not any(isinstance(one, memoryview) for one in kept) and len(kept) == len(told) * ROWS_OF_A_MESSAGE
+
+
+def test_the_sizes_of_arguments_and_values_are_told(story: Story) -> None:  # MON-66
+    """Of a value that is stored only that it is. Of a success after a lost attempt, and of the last others."""
+    story.worker("w", credit=4)
+    story.submit("c", ["a", "b", "c"])
+    wait(story, 1.0)
+    story.results("w", ["a"], value=b"x" * 70)
+    story.results("w", ["b"], kind=KIND_OBJECT, value=bytes(16))
+    story.lost("w")
+    story.worker("v", credit=1)
+    wait(story, 1.0)
+    story.results("v", ["c"], attempt=2, value=b"x" * 9)
+    wait(story, 1.0)
+    told = [record(story, name) for name in "abc"]
+    assert [(one.result_bytes, one.is_result_stored) for one in told] == [(70, False), (0, True), (9, False)]
+    assert len({one.argument_bytes for one in told}) == 1 and all(one.argument_bytes for one in told)
 
 
 def test_of_very_many_successes_only_some_are_looked_up(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,10 @@ struct TaskFailure @0xb3c85e1f0d6a9274 {
   submittedSeconds @20 :Float64;  # since the scheduler accepted its Submit
   readySeconds @21 :Float64;      # since the last task that it waited for ended; zero: it waited for none
   dispatchedSeconds @22 :Float64; # since it was given to the worker that has it, or had it last
+
+  # Of a task that has ended well. (MON-66)
+  resultBytes @23 :UInt64;        # of its value, if that is not stored; zero: it is, or the scheduler does not know
+  isResultStored @24 :Bool;       # its value is an object in the storage
 }
 
 struct SampleBlock @0xfd53ef3a6255b525 {

@@ -48,7 +48,7 @@ def a_monitor_is_told_whose_a_task_is(scene: Scene) -> None:
     scene.equal(explained(client, held)["record"]["taskId"], b"", "taskId of the record for a client", "MON-55")
 
 
-@case("MON-55", "MON-57", seconds=30.0)
+@case("MON-55", "MON-57", "MON-66", seconds=30.0)
 def a_monitor_is_told_of_lost_attempts_also_after_a_success(scene: Scene) -> None:
     watcher, lost, client = scene.peer("monitor"), scene.worker(credit=1), scene.client()
     (task,) = client.submit(1, lostProcessorsLimit=3)
@@ -67,10 +67,12 @@ def a_monitor_is_told_of_lost_attempts_also_after_a_success(scene: Scene) -> Non
     accounts = explained(watcher, task)["record"]["accounts"]
     scene.equal(len(accounts), 2, "the count of accounts in the third attempt", "MON-55")
     scene.check(any(lost.name in one for one in accounts), "no account names the lost worker", "MON-55")
-    worker.finish(third)
+    worker.finish(third, value=bytes(300))
     scene.settle(worker)
     answer = explained(watcher, task)
     record = answer["record"]
+    result = record["resultBytes"], record["isResultStored"]
+    scene.equal(result, (300, False), "resultBytes and isResultStored", "MON-66")
     told = (answer["state"], record["taskId"], record["status"], record["attempt"])
     scene.equal(
         told, ("", task.id, CODES.STATUS_SUCCESS, 3), "state, and id, status and attempt of the record", "MON-57"

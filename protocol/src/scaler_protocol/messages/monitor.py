@@ -230,6 +230,8 @@ class TaskFailure:
     submitted_seconds: float = 0.0
     ready_seconds: float = 0.0
     dispatched_seconds: float = 0.0
+    result_bytes: int = 0
+    is_result_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

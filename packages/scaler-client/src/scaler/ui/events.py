@@ -73,6 +73,8 @@ def failure_of(failure: TaskFailure, function: str, at: float) -> Json:
         "submitted": _moment(at, failure.submitted_seconds),
         "ready": _moment(at, failure.ready_seconds),
         "dispatched": _moment(at, failure.dispatched_seconds),
+        "result": failure.result_bytes,
+        "stored": failure.is_result_stored,
     }
 
 

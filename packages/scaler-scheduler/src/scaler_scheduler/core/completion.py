@@ -288,8 +288,8 @@ def _end_in_bulk(
     client = first.client
     history = tables.history
     told: float | Told = first.dispatched if not isinstance(first.dispatched, array) else NOT_YET
-    if (told is NOT_YET or first.has_dependencies or first.batch.keys) and history.told_left > 0:
-        told = history.told(first, shown)
+    if history.told_left > 0:
+        told = history.told(first, shown, message)
     history.successes.append((
         worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user,
         first.submitted_at, told,

@@ -29,7 +29,7 @@ def size_of_texts(texts: Iterable[str]) -> int:
 
 def size_of_failure(failure: TaskFailure) -> int:
     texts = (failure.user, failure.worker, failure.type_name, failure.first_line, failure.text, failure.key)
-    return 264 + size_of_texts(texts) + size_of_texts(failure.accounts)
+    return 280 + size_of_texts(texts) + size_of_texts(failure.accounts)
 
 
 def size_of_block(block: SampleBlock) -> int:

@@ -14,15 +14,22 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error
-from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, STATUS_CANCELED, STATUS_REFUSED, STATUS_SUCCESS
-from scaler_protocol.columns import PROFILE_BYTES, measured
+from scaler_protocol.codes import (
+    DEPENDENCY_FAILED,
+    KIND_INLINE,
+    KIND_OBJECT,
+    STATUS_CANCELED,
+    STATUS_REFUSED,
+    STATUS_SUCCESS,
+)
+from scaler_protocol.columns import PROFILE_BYTES, measured, split_u32
 from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
+from scaler_protocol.messages import Results, SampleBlock, TaskError, TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
 from scaler_scheduler.core.encoded_size import FAILURE_BYTES, size_of_failure
-from scaler_scheduler.core.moments import NOT_YET, ago, moments_of
+from scaler_scheduler.core.moments import ago, moments_of
 from scaler_scheduler.core.records import accounts_of, aged, cut, record_of
 from scaler_scheduler.core.results import Row
 
@@ -52,7 +59,18 @@ RECOVERED_KEPT = 1_000
 _ROW = struct.Struct("<16s16sQQII")
 
 
-Told = tuple["list[float]", "list[float]", "list[bytes]"]
+class Told(NamedTuple):
+    """Of tasks of a batch that succeeded: how long after its submission each was ready and was dispatched, its key, and
+    the sizes of its arguments and its value."""
+
+    ready: list[float]
+    dispatched: list[float]
+    keys: list[bytes]
+    argument_bytes: list[int]
+    sizes: Sequence[int]
+    are_stored: list[bool]
+
+
 Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told"]
 """Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
 theirs on, their client and its user; when they were submitted; how long afterwards they were dispatched, or what
@@ -114,13 +132,18 @@ class History:
             self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
 
-    def told(self, chunk: Chunk, ids: Sequence[TaskId]) -> Told:
-        """Of tasks of a batch that succeeded: how long after its submission each was ready and was dispatched, and its
-        key."""
+    def told(self, chunk: Chunk, ids: Sequence[TaskId], message: Results) -> Told:
+        """Of the first tasks of this message, which succeeded and are of one batch."""
         self.told_left -= 1
-        places = chunk.places(ids)
-        keys = [chunk.key(at) for at in places] if chunk.batch.keys else [b""] * len(ids)
-        return moments_of(chunk.ready, places), moments_of(chunk.dispatched, places), keys
+        places, count = chunk.places(ids), len(ids)
+        return Told(
+            ready=moments_of(chunk.ready, places),
+            dispatched=moments_of(chunk.dispatched, places),
+            keys=[chunk.key(at) for at in places] if chunk.batch.keys else [b""] * count,
+            argument_bytes=[chunk.bytes_of((at,)) for at in places],
+            sizes=split_u32(message.sizes[: 4 * count]),
+            are_stored=[kind == KIND_OBJECT for kind in message.kinds[:count] or bytes(count)],
+        )
 
     def recovered(self, chunk: Chunk, row: Row, worker: str, accounts: Sequence[str]) -> None:
         """A task succeeded after attempts whose workers were lost or whose processors died. (MON-57)"""
@@ -128,6 +151,7 @@ class History:
             self._display, chunk, row.task_id, row.attempt, self.now, worker=worker, profile=bytes(row.profile),
             accounts=accounts,
         )  # fmt: skip
+        record = _with_result(record, len(row.value), is_stored=row.kind == KIND_OBJECT)
         self._recovered.append((self.now, record))
 
     def _refill(self) -> bool:
@@ -230,18 +254,23 @@ class History:
 
     def _success(self, success: Success, index: int, now: float) -> TaskFailure:
         _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told = success
-        if isinstance(told, tuple):
-            ready, dispatched, key = told[0][index], told[1][index], told[2][index]
-        else:
-            ready, dispatched, key = NOT_YET, told, b""
         since_seconds = now - submitted_at
         seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
-        return TaskFailure(
+        record = TaskFailure(
             ids[index], ObjectId(function[:ID_BYTES]), self._display.of(client_id), user, worker, STATUS_SUCCESS,
             attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
-            memory_bytes=memory_bytes, key=key.decode(errors="replace"), submitted_seconds=ago(0.0, since_seconds),
-            ready_seconds=ago(ready, since_seconds), dispatched_seconds=ago(dispatched, since_seconds),
+            memory_bytes=memory_bytes, submitted_seconds=ago(0.0, since_seconds),
         )  # fmt: skip
+        if not isinstance(told, Told):
+            return replace(record, dispatched_seconds=ago(told, since_seconds))
+        record = replace(
+            record,
+            ready_seconds=ago(told.ready[index], since_seconds),
+            dispatched_seconds=ago(told.dispatched[index], since_seconds),
+            key=told.keys[index].decode(errors="replace"),
+            argument_bytes=told.argument_bytes[index],
+        )
+        return _with_result(record, told.sizes[index], is_stored=told.are_stored[index])
 
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:
         """The last successes, as samples of their workers. Which of its processes ran a task is not known."""
@@ -265,6 +294,11 @@ class History:
         ended = tuple(self.ended_graphs or ())
         self.ended_graphs = deque(maxlen=GRAPHS_TOLD) if is_watched else None
         return ended
+
+
+def _with_result(record: TaskFailure, size: int, *, is_stored: bool) -> TaskFailure:
+    """Of a stored value the scheduler has the id alone. (MON-66)"""
+    return replace(record, result_bytes=0 if is_stored else size, is_result_stored=is_stored)
 
 
 def _aged(failures: Iterable[tuple[float, TaskFailure]], now: float) -> tuple[TaskFailure, ...]:

@@ -64,6 +64,7 @@ export class TaskPage {
       ["Processor time", known.lasted ? seconds(known.cpu) : ""],
       ["Memory at most", known.lasted ? memoryText(known.memory) : ""],
       ["Arguments", known.arguments ? bytes(known.arguments) : ""],
+      ["Result", known.result ? bytes(known.result) : known.stored ? "in the object storage" : ""],
     ]);
     this.showError(failure);
     this.list("task-attempts", "Earlier attempts", (known.accounts ?? []).map((text) => ({ text })));
