@@ -136,7 +136,8 @@ def test_a_map_of_ten_thousand() -> None:
     assert wire.ended_count == 10_000
     # The last thousand are shared between both workers.
     assert wire.messages == {"in Submit": 1, "out Dispatch": 11, "in Results": 11, "out Results": 11}
-    expect_about(0.095, wire.steps / 10_000, "steps a task")
+    # Of these, 0.01 for what the history keeps of each message of a worker, which it does 200 times a second at most.
+    expect_about(0.098, wire.steps / 10_000, "steps a task")
     expect_about(107, wire.wire_bytes / 10_000, "bytes a task")
 
 

@@ -197,6 +197,10 @@ class Chunk:
         parts, starts = self._part_starts, self._byte_starts
         return sum([starts[parts[run.stop]] - starts[parts[run.start]] for run in contiguous(indexes)])
 
+    def bytes_of_each(self, indexes: Sequence[int]) -> list[int]:
+        parts, starts = self._part_starts, self._byte_starts
+        return [starts[parts[index + 1]] - starts[parts[index]] for index in indexes]
+
     def function_id(self, index: int) -> bytes:
         indexes = self.batch.function_indexes
         position = int.from_bytes(indexes[2 * index : 2 * index + 2], "little") if indexes else 0

@@ -284,15 +284,16 @@ def _end_in_bulk(
     several = first.batch.function_indexes
     function = first.function_id(first.index_of[ids[0]]) if several else first.batch.functions
     shown = ids[: 1 if several or len(owners) > 1 else ROWS_OF_A_MESSAGE]  # of one function
-    measured = message.profiles[: PROFILE_BYTES * len(shown)]
+    count = len(shown)
+    measured = message.profiles[: PROFILE_BYTES * count]
     client = first.client
     history = tables.history
     told: float | Told = first.dispatched if not isinstance(first.dispatched, array) else NOT_YET
-    if history.told_left > 0:
-        told = history.told(first, shown, message)
+    if (told is NOT_YET or first.has_dependencies or first.batch.keys) and history.told_left > 0:
+        told = history.told(first, shown)
     history.successes.append((
         worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user,
-        first.submitted_at, told,
+        first.submitted_at, told, message.sizes[: 4 * count], message.kinds[:count],
     ))  # fmt: skip
 
 

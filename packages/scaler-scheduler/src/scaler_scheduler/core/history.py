@@ -24,7 +24,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.columns import PROFILE_BYTES, measured, split_u32
 from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
-from scaler_protocol.messages import Results, SampleBlock, TaskError, TaskFailure
+from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.display import DisplayIds
@@ -57,24 +57,25 @@ long."""
 RECOVERED_KEPT = 1_000
 """Tasks that succeeded after lost attempts, the last ones."""
 _ROW = struct.Struct("<16s16sQQII")
+_OBJECT = bytes((KIND_OBJECT,))
 
 
 class Told(NamedTuple):
     """Of tasks of a batch that succeeded: how long after its submission each was ready and was dispatched, its key, and
-    the sizes of its arguments and its value."""
+    the size of its arguments."""
 
     ready: list[float]
     dispatched: list[float]
     keys: list[bytes]
     argument_bytes: list[int]
-    sizes: Sequence[int]
-    are_stored: list[bool]
 
 
-Success = tuple[PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told"]
-"""Worker and its name, when the message came and how many it told of; some of them, their function, profiles from
-theirs on, their client and its user; when they were submitted; how long afterwards they were dispatched, or what
-`History.told` tells of each. A plain tuple, which `completion` makes for each message of a worker."""
+Success = tuple[
+    PeerId, str, float, int, "Sequence[TaskId]", bytes, bytes, PeerId, str, float, "float | Told", bytes, bytes
+]
+"""Worker and its name, when the message came and how many it told of; some of them, their function, profiles, their
+client and its user; when they were submitted; how long afterwards they were dispatched, or what `History.told` tells of
+each; sizes and kinds of their values. A plain tuple, which `completion` makes for each message of a worker."""
 
 
 class _Unread(NamedTuple):
@@ -132,17 +133,13 @@ class History:
             self._read_one()
         self._unread.append((self.now, _Unread(failure, row.kind, bytes(row.value), accounts)))
 
-    def told(self, chunk: Chunk, ids: Sequence[TaskId], message: Results) -> Told:
-        """Of the first tasks of this message, which succeeded and are of one batch."""
+    def told(self, chunk: Chunk, ids: Sequence[TaskId]) -> Told:
+        """Of tasks of a batch that succeeded."""
         self.told_left -= 1
-        places, count = chunk.places(ids), len(ids)
+        places = chunk.places(ids)
+        keys = [chunk.key(at) for at in places] if chunk.batch.keys else [b""] * len(ids)
         return Told(
-            ready=moments_of(chunk.ready, places),
-            dispatched=moments_of(chunk.dispatched, places),
-            keys=[chunk.key(at) for at in places] if chunk.batch.keys else [b""] * count,
-            argument_bytes=[chunk.bytes_of((at,)) for at in places],
-            sizes=split_u32(message.sizes[: 4 * count]),
-            are_stored=[kind == KIND_OBJECT for kind in message.kinds[:count] or bytes(count)],
+            moments_of(chunk.ready, places), moments_of(chunk.dispatched, places), keys, chunk.bytes_of_each(places)
         )
 
     def recovered(self, chunk: Chunk, row: Row, worker: str, accounts: Sequence[str]) -> None:
@@ -253,7 +250,7 @@ class History:
         return None
 
     def _success(self, success: Success, index: int, now: float) -> TaskFailure:
-        _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told = success
+        _, worker, at, _, ids, function, profiles, client_id, user, submitted_at, told, sizes, kinds = success
         since_seconds = now - submitted_at
         seconds, cpu_seconds, memory_bytes = measured(profiles[PROFILE_BYTES * index : PROFILE_BYTES * (index + 1)])
         record = TaskFailure(
@@ -261,16 +258,16 @@ class History:
             attempt=1, age_seconds=max(0.0, now - at), duration_seconds=seconds, cpu_seconds=cpu_seconds,
             memory_bytes=memory_bytes, submitted_seconds=ago(0.0, since_seconds),
         )  # fmt: skip
+        record = _with_result(record, split_u32(sizes)[index], is_stored=kinds[index : index + 1] == _OBJECT)
         if not isinstance(told, Told):
             return replace(record, dispatched_seconds=ago(told, since_seconds))
-        record = replace(
+        return replace(
             record,
             ready_seconds=ago(told.ready[index], since_seconds),
             dispatched_seconds=ago(told.dispatched[index], since_seconds),
             key=told.keys[index].decode(errors="replace"),
             argument_bytes=told.argument_bytes[index],
         )
-        return _with_result(record, told.sizes[index], is_stored=told.are_stored[index])
 
     def blocks(self, now: float) -> tuple[SampleBlock, ...]:
         """The last successes, as samples of their workers. Which of its processes ran a task is not known."""
