@@ -174,6 +174,7 @@ def test_a_graph_of_which_a_part_is_drawn_tells_what_is_left_out(page: Page, ser
     seen(place, "6120636c:1099, failed, needs 1 task of the tasks drawn")
     outcomes[599:] = [0] * 400 + [1]
     served.tell(cut(graph(names, [*states[:-1], 4], needs, outcomes), last=4999))
+    seen(place, "3,401 unfinished, 563 succeeded")
     page.get_by_role("button", name="Next failure").click()
     seen(place, "6120636c:4999, failed")
 
