@@ -12,14 +12,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from itertools import islice, repeat
+from itertools import islice
 
-from scaler_protocol.columns import join_u16
-from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import GraphPart, GraphRequest, GraphShape
+from scaler_protocol.ids import GraphId, PeerId, TaskId
+from scaler_protocol.messages import GraphPart, GraphRequest
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.shapes import CHUNKS_LIMIT, states_of
+from scaler_scheduler.core.shapes import CHUNKS_LIMIT, shape_of
 from scaler_scheduler.core.tables import Tables
 
 PART_TASKS = 1_000
@@ -31,7 +29,7 @@ DESCRIBED_LIMIT = 65_536
 ORDERS_KEPT = 8
 KEPT_SECONDS = 15.0
 
-Key = tuple[bytes, bytes]
+Key = tuple[PeerId, GraphId]
 """Display id of the client, and graph."""
 
 
@@ -88,12 +86,14 @@ class GraphParts:
 
     def answer(self, question: GraphRequest, now: float) -> GraphPart:
         """Some of the tasks of a graph, of whichever client, for a monitor. (MON-63)"""
-        order = self._order((question.client_id, question.graph_id), now)
+        key = question.client_id, question.graph_id
+        order = self._order(key, now)
         if order is None:
             return GraphPart(question.request_id, question.first)
         end = self._end(order, question)
         runs = list(order.runs(question.first, end)) if question.first < end else []
-        graph = self._graph(question, order, runs, order.places(end) if question.wants_shape else None)
+        places = order.places(end) if question.wants_shape else None
+        graph = shape_of(self._tables, key, order.chunks, order.starts[-1], runs, places)
         return GraphPart(question.request_id, question.first, order.number, graph, order.described_count)
 
     def watch(self, *, is_watched: bool) -> None:
@@ -147,48 +147,6 @@ class GraphParts:
                     return place
                 place += 1
         return end
-
-    def _graph(
-        self, question: GraphRequest, order: _Order, runs: list[tuple[Chunk, range]], places: dict[TaskId, int] | None
-    ) -> GraphShape:
-        tables = self._tables
-        ids = [one for chunk, indexes in runs for one in chunk.ids[indexes.start : indexes.stop]]
-        states = b"".join(
-            [states_of(tables, chunk, chunk.ids[indexes.start : indexes.stop]) for chunk, indexes in runs]
-        )
-        outcomes = bytes(map(tables.history.outcomes.get, ids, repeat(0)))
-        shape = GraphShape(
-            graph_id=question.graph_id,
-            client_id=question.client_id,
-            task_count=order.starts[-1],
-            unfinished_count=sum([chunk.unfinished for chunk in order.chunks]),
-            states=states,
-            outcomes=outcomes if any(outcomes) else b"",
-            failed_count=sum([chunk.failed_count for chunk in order.chunks]),
-            canceled_count=sum([chunk.canceled_count for chunk in order.chunks]),
-        )
-        return shape if places is None else _with_columns(tables, shape, ids, runs, places)
-
-
-def _with_columns(
-    tables: Tables, shape: GraphShape, ids: list[TaskId], runs: list[tuple[Chunk, range]], places: dict[TaskId, int]
-) -> GraphShape:
-    functions, keys, needs = [], [], []
-    for chunk, indexes in runs:
-        for index in indexes:
-            functions.append(chunk.function_id(index))
-            keys.append(chunk.key(index))
-            needs.append([places[one] for one in chunk.dependencies(index) if one in places])
-    return replace(
-        shape,
-        ids=b"".join(ids),
-        functions=b"".join(functions),
-        dependency_counts=join_u16([len(own) for own in needs]),
-        dependencies=join_u16([one for own in needs for one in own]),
-        function_names=tables.function_names.of_all(dict.fromkeys(functions)),
-        key_sizes=bytes(map(len, keys)) if any(keys) else b"",
-        keys=b"".join(keys),
-    )
 
 
 def _place(chunk: Chunk) -> tuple[bool, float]:

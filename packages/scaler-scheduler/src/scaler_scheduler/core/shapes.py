@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 
 from scaler_protocol.columns import join_u16
-from scaler_protocol.ids import GraphId, TaskId
+from scaler_protocol.ids import GraphId, PeerId, TaskId
 from scaler_protocol.messages import GraphShape, GraphShapes
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.tables import Client, Tables
@@ -20,6 +21,9 @@ FAILED_SHARE = 4
 """Of the tasks of a graph that is cut, one in so many may be listed because it failed."""
 CHUNKS_LIMIT = 5_000
 """So many batches are looked at for graphs."""
+
+Runs = Sequence[tuple[Chunk, Sequence[int]]]
+"""Tasks: of each batch the indexes of some."""
 
 WAITING, QUEUED, DISPATCHED, CANCELING, ENDED = range(5)
 
@@ -45,27 +49,54 @@ def _chunks(tables: Tables) -> Iterator[Chunk]:
 
 def _shape(tables: Tables, client: Client, graph_id: GraphId, chunks: list[Chunk], limit: int) -> GraphShape:
     nodes = _listed(chunks, limit)
-    place = {chunk.ids[index]: position for position, (chunk, index) in enumerate(nodes)}
-    needs = [[place[one] for one in chunk.dependencies(index) if one in place] for chunk, index in nodes]
-    functions = [chunk.function_id(index) for chunk, index in nodes]
-    keys = [chunk.key(index) for chunk, index in nodes]
-    by_chunk = ((chunk, [chunk.ids[index] for _, index in own]) for chunk, own in groupby(nodes, itemgetter(0)))
-    states = b"".join([states_of(tables, chunk, ids) for chunk, ids in by_chunk])
-    outcomes = bytes(map(tables.history.outcomes.get, place, repeat(0)))
-    return GraphShape(
-        graph_id=graph_id,
-        client_id=tables.display.of(client.peer_id),
-        task_count=sum(len(chunk.ids) for chunk in chunks),
-        unfinished_count=sum(chunk.unfinished for chunk in chunks),
-        ids=b"".join(place),
-        states=states,
+    runs = [(chunk, [index for _, index in own]) for chunk, own in groupby(nodes, itemgetter(0))]
+    places = {chunk.ids[index]: place for place, (chunk, index) in enumerate(nodes)}
+    count = sum(len(chunk.ids) for chunk in chunks)
+    graph = tables.display.of(client.peer_id), graph_id
+    return shape_of(tables, graph, chunks, count, runs, places)
+
+
+def shape_of(
+    tables: Tables,
+    graph: tuple[PeerId, GraphId],
+    chunks: Iterable[Chunk],
+    task_count: int,
+    runs: Runs,
+    places: Mapping[TaskId, int] | None,
+) -> GraphShape:
+    """These tasks of a graph that has these batches. `graph`: the display id of its client, and its own. `places`: of
+    the tasks that others may depend on; None: only states are told."""
+    ids = [chunk.ids[index] for chunk, indexes in runs for index in indexes]
+    outcomes = bytes(map(tables.history.outcomes.get, ids, repeat(0)))
+    shape = GraphShape(
+        client_id=graph[0],
+        graph_id=graph[1],
+        task_count=task_count,
+        unfinished_count=sum([chunk.unfinished for chunk in chunks]),
+        states=b"".join([_states_of(tables, chunk, indexes) for chunk, indexes in runs]),
+        outcomes=outcomes if any(outcomes) else b"",
+        failed_count=sum([chunk.failed_count for chunk in chunks]),
+        canceled_count=sum([chunk.canceled_count for chunk in chunks]),
+    )
+    return shape if places is None else _with_columns(tables, shape, ids, runs, places)
+
+
+def _with_columns(
+    tables: Tables, shape: GraphShape, ids: list[TaskId], runs: Runs, places: Mapping[TaskId, int]
+) -> GraphShape:
+    functions, keys, needs = [], [], []
+    for chunk, indexes in runs:
+        for index in indexes:
+            functions.append(chunk.function_id(index))
+            keys.append(chunk.key(index))
+            needs.append([places[one] for one in chunk.dependencies(index) if one in places])
+    return replace(
+        shape,
+        ids=b"".join(ids),
         functions=b"".join(functions),
         dependency_counts=join_u16([len(own) for own in needs]),
         dependencies=join_u16([one for own in needs for one in own]),
         function_names=tables.function_names.of_all(dict.fromkeys(functions)),
-        outcomes=outcomes if any(outcomes) else b"",
-        failed_count=sum(chunk.failed_count for chunk in chunks),
-        canceled_count=sum(chunk.canceled_count for chunk in chunks),
         key_sizes=bytes(map(len, keys)) if any(keys) else b"",
         keys=b"".join(keys),
     )
@@ -88,18 +119,14 @@ def _nodes(chunks: Iterable[Chunk]) -> Iterable[tuple[Chunk, int]]:
     return ((chunk, index) for chunk in chunks for index in range(len(chunk.ids)))
 
 
-def states_of(tables: Tables, chunk: Chunk, ids: Sequence[TaskId]) -> bytes:
-    """Of tasks of this batch. One that is not accepted yet is neither queued nor with a worker, and has not ended."""
+def _states_of(tables: Tables, chunk: Chunk, indexes: Sequence[int]) -> bytes:
+    """One that is not accepted yet is neither queued nor with a worker, and has not ended."""
+    ids = [chunk.ids[index] for index in indexes]
     states = bytes(map(state_of, repeat(tables), ids))
     if chunk not in tables.admitting:
         return states
-    have_ended = tables.history.outcomes
-    return bytes(
-        [
-            WAITING if state == ENDED and task_id not in have_ended else state
-            for task_id, state in zip(ids, states, strict=True)
-        ]
-    )
+    have_ended, pairs = tables.history.outcomes, zip(ids, states, strict=True)
+    return bytes([WAITING if state == ENDED and one not in have_ended else state for one, state in pairs])
 
 
 def state_of(tables: Tables, task_id: TaskId) -> int:

@@ -1,5 +1,5 @@
 // The boxes of a graph as SVG, as long as they are not too many: each with its name, a group with its counts.
-import { count, plural } from "./format.js";
+import { count } from "./format.js";
 import { ENDED, ORDER, calledOf, countsOf, cut, write } from "./graphwords.js";
 import { STATE } from "./layout.js";
 
@@ -33,7 +33,7 @@ export class Boxes {
     const part = { group };
     group.append(made("rect", { width: wide, height: high, rx: Math.min(4, high / 3) }));
     const title = made("title", {});
-    title.textContent = box.isGroup ? `${box.name}, ${plural(box.members.length, "task")}` : picture.nameOf(box);
+    title.textContent = picture.nameOf(box);
     group.append(title);
     if (!isDense) {
       const letters = Math.floor(wide / 7);

@@ -1,6 +1,6 @@
 // The boxes of a large graph on a canvas, which has the size of what is seen of it and draws only that.
 import { context, themed } from "./charts.js";
-import { element, plural } from "./format.js";
+import { element } from "./format.js";
 import { ORDER, countsOf } from "./graphwords.js";
 import { STATE } from "./layout.js";
 
@@ -24,12 +24,8 @@ export class Canvas {
     this.canvas.addEventListener("dblclick", (event) => this.at(event, (index) => { picture.choose(index); picture.toggle(); }));
     this.canvas.addEventListener("pointermove", (event) => {
       this.canvas.title = "";
-      this.at(event, (index) => { this.canvas.title = this.titleOf(picture.boxes[index]); });
+      this.at(event, (index) => { this.canvas.title = picture.nameOf(picture.boxes[index]); });
     });
-  }
-
-  titleOf(box) {
-    return box.isGroup ? `${box.name}, ${plural(box.members.length, "task")}` : this.picture.nameOf(box);
   }
 
   // Calls with the box that is pointed at, of several the one that is drawn last, or the next one within some pixels.

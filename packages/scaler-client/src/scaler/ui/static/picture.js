@@ -127,6 +127,7 @@ export class Picture {
   get ofDrawn() { return this.isCut ? " of the tasks drawn" : ""; }
 
   nameOf(box) {
+    if (box.isGroup) return `${box.name}, ${plural(box.members.length, "task")}`;
     const node = this.graph.nodes[box.members[0]];
     return `${node[KEY] ? `${node[KEY]}, ` : ""}${node[NAME]}, task ${taskName(node[TASK])}`;
   }
@@ -145,7 +146,7 @@ export class Picture {
     const node = box && !box.isGroup ? nodes[box.members[0]] : null;
     write(this.words, !box ? "Point at a task and click, or use the arrow keys here, to see what it is."
       : node ? `${this.nameOf(box)}, ${node[STATE]}, needs ${plural(node[NEEDS].length, "task")}${this.ofDrawn}${this.timing(box)}`
-        : `${box.name}, ${plural(box.members.length, "task")}: ${this.countText(box)}${this.timing(box)}`);
+        : `${this.nameOf(box)}: ${this.countText(box)}${this.timing(box)}`);
     this.why.hidden = !node || !this.graph.runs || ENDED.has(node[STATE]);
     this.all.hidden = !node;
     this.open.hidden = !box?.group;
