@@ -1,8 +1,9 @@
-"""Peers with a session whose messages do not end: libzmq keeps them, and says nothing of it (SES-39)."""
+"""What libzmq keeps of what peers send: messages that do not end (SES-39), and what a server has not read (LIM-34)."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 
 import pytest
 from tests.support.endpoints import Bench
@@ -13,7 +14,7 @@ from scaler_protocol.codec import encode
 from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.ids import RoutingId, new_peer_id, new_routing_id
 from scaler_protocol.messages import Hello
-from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections, tcp
+from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, connections, tcp, unread
 from scaler_protocol.transport.agenda import Agenda
 from scaler_protocol.transport.connections import Connections
 
@@ -150,3 +151,117 @@ def test_an_endless_message_of_a_peer_is_cut(
     bench.ask(bystander, 1)
     assert bystander.generation == 1
     peer.close()
+
+
+# ---------------------------------------------------------------- what a server has not read (LIM-34)
+
+_TCP_WINDOW_CLAMP = 10
+
+
+class Behind(Peers):
+    """Of a server that has more to read after each turn."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.held.fall_behind(0.0, 0)
+        self.look(is_drained=False)
+
+    def is_held(self, number: int) -> bool:
+        ours = self.sockets[number][1]
+        return ours.getsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP) < 1 << 14
+
+    def send(self, number: int, size: int) -> None:
+        through(*self.sockets[number], size)
+        self.look(is_drained=False)
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
+    monkeypatch.setattr(unread, "UNREAD_BYTES", 1 << 18)
+    peers = Behind(3)
+    yield peers
+    peers.close()
+
+
+def test_a_peer_of_which_much_is_unread_is_held_back(behind: Behind) -> None:
+    for number, size in enumerate((200_000, 300_000, 300_000)):
+        if number == 2:
+            assert behind.held.unread.reads is not None
+            behind.held.unread.reads[RoutingId(bytes([number + 1]) * 16)] = 250_000
+        behind.send(number, size)
+    assert [behind.is_held(number) for number in range(3)] == [False, True, False]
+    behind.held.unread.catch_up()
+    assert not any(map(behind.is_held, range(3)))
+
+
+def test_a_peer_is_held_back_for_a_moment_only(behind: Behind) -> None:
+    """What was read is counted a little too low, so a peer that does no wrong may be held back as well."""
+    behind.send(0, 300_000)
+    assert behind.is_held(0)
+    behind.held.fall_behind(behind.held.measure_at + unread.HOLD_SECONDS, 0)
+    assert not behind.is_held(0)
+    behind.look(is_drained=False)
+    assert not behind.is_held(0), "it begins anew"
+
+
+def test_a_server_that_reads_all_holds_nobody_back(behind: Behind) -> None:
+    behind.held.unread.catch_up()
+    behind.send(0, 500_000)
+    assert not behind.is_held(0)
+
+
+def test_no_connections_are_accepted_while_much_of_closed_ones_is_unread() -> None:
+    held = Peers(0).held
+    now, owed = 1.0, unread.OWED_BYTES
+    held.fall_behind(now, 0)
+    for _ in range(owed // unread.CLOSED_BYTES + 1):
+        assert not held.unread.door.is_shut
+        held._closed(1 << 20)
+        held.fall_behind(now, 0)
+    assert held.unread.door.is_shut
+    held.fall_behind(now, owed // 2)
+    assert held.unread.door.is_shut
+    held.fall_behind(now, owed)
+    assert not held.unread.door.is_shut, "it has been read"
+    for _ in range(owed // unread.CLOSED_BYTES):
+        held._closed(1 << 20)
+    held.fall_behind(now, owed)
+    assert held.unread.door.is_shut
+    held.fall_behind(now + unread.SHUT_SECONDS, owed)
+    assert not held.unread.door.is_shut, "newcomers wait no longer"
+    held.fall_behind(now + unread.SHUT_SECONDS, owed)
+    assert held.unread.door.is_shut
+    held.unread.catch_up()
+    assert not held.unread.door.is_shut and not held.unread.is_behind
+    held.close()
+
+
+def test_newcomers_wait_at_a_door_that_is_shut_and_all_others_are_served(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint
+) -> None:
+    held = server._connections
+    for _ in range(2):
+        held.unread.door.shut()
+        newcomer = Silent(server.address, GREETING)
+        bench.ask(bystander, 5)
+        assert not held.strangers and not newcomer.is_greeted()
+        held.unread.door.open()
+        bench.until(newcomer.is_greeted, "the newcomer to be let in")
+        newcomer.close()
+        bench.until(lambda: not held.strangers, "its end")
+
+
+def test_strangers_are_bounded_together(
+    bench: Bench, server: RouterEndpoint, bystander: DealerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(LIM-18)"""
+    monkeypatch.setattr(connections, "ALL_STRANGERS_BYTES", 200_000)
+    strangers = [Silent(server.address, GREETING) for _ in range(3)]
+    for number, one in enumerate(strangers):
+        bench.until(one.is_greeted, "the server's greeting")
+        one.send(READY + b"\x03" + (1 << 20).to_bytes(8, "big") + bytes(60_000 + 20_000 * number))
+    bench.until(strangers[2].is_closed, "the end of the one that has sent most")
+    bench.ask(bystander, 1)
+    assert not strangers[0].is_closed()
+    for one in strangers:
+        one.close()

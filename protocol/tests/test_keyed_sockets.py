@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import socket as network
 import threading
 import time
@@ -14,42 +13,25 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.support.endpoints import PATIENCE_SECONDS, Bench, bench_on
+from tests.support.keyed import rejection, ring, ticket, write_keys
 
 from scaler_protocol import codes
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.ids import new_peer_id, new_routing_id
-from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, find_pass, new_secret, pass_of
-from scaler_protocol.keys.files import replace_file
-from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.keys import ALL_ROLES, Pass, new_secret
 from scaler_protocol.messages import Hello, Message, Reject, Resume, Software, Welcome
-from scaler_protocol.session import Lost, Opened, Rejected
+from scaler_protocol.session import Opened
 from scaler_protocol.session.handshake import HELLO_BYTES
-from scaler_protocol.transport import DealerEndpoint, RouterEndpoint, curve, handshakes, tcp, zmq_context
+from scaler_protocol.transport import RouterEndpoint, curve, handshakes, tcp, zmq_context
 from scaler_protocol.transport.lane import OFF_VARIABLE
 from scaler_protocol.transport.lane_dealer import LaneDealer
 from scaler_protocol.transport.self_test import FenceError, SelfTest
-
-
-def ring(*keys: bytes, origin: str = "") -> Keyring:
-    return Keyring(keys or (new_secret(),), origin)
-
-
-def ticket(keyring: Keyring, *roles: int, user: str = "ana", expires: float = 0.0) -> Pass:
-    return pass_of(keyring.derive(user, frozenset(roles), expires=expires), "ana.key")
 
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Over ZeroMQ alone."""
     yield from bench_on("zeromq", monkeypatch)
-
-
-def rejection(bench: Bench, dialer: DealerEndpoint) -> Rejected:
-    bench.until(lambda: "Rejected" in bench.kinds(dialer), "a refusal")
-    (event,) = [event for event in bench.events[dialer] if isinstance(event, Rejected)]
-    assert event.code == codes.UNAUTHORIZED
-    assert "Opened" not in bench.kinds(dialer)
-    return event
 
 
 def identity_of(bench: Bench, server: RouterEndpoint) -> object:
@@ -316,86 +298,6 @@ def test_a_session_goes_on_between_lane_and_socket(bench: Bench, monkeypatch: py
     bench.until(lambda: not isinstance(dialer._carrier, LaneDealer) and dialer.is_open, "the session on ZeroMQ")
     bench.ask(dialer, 3)
     assert bench.kinds(server).count("Opened") == 1 and "Lost" not in bench.kinds(dialer)
-
-
-# ---------------------------------------------------------------- time and rotation
-
-
-def test_a_session_ends_when_its_ticket_expires(bench: Bench) -> None:
-    keyring = ring()
-    server = bench.server(keyring=keyring)
-    dialer = bench.dialer(server.address, shown=ticket(keyring, codes.ROLE_CLIENT, expires=time.time() + 1.0))
-    bench.open(dialer)
-    bench.until(lambda: "Lost" in bench.kinds(dialer), "the end of the ticket")
-    (lost,) = [event for event in bench.events[dialer] if isinstance(event, Lost)]
-    assert lost.code == codes.UNAUTHORIZED and "expired" in lost.text
-
-
-def write_keys(path: Path, *keys: bytes) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(key_text(keys))
-    os.replace(fresh, path)
-
-
-def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, tmp_path: Path) -> None:
-    old, new = new_secret(), new_secret()
-    path = tmp_path / "cluster.key"
-    write_keys(path, old)
-    server = wire.server(keyring=ring(old, origin=str(path)))
-    further = server.listen_also("tcp://127.0.0.1:*")
-    before = wire.dialer(server.address, shown=ring(old).own_pass())
-    wire.open(before)
-
-    write_keys(path, new, old)
-    wire.until(lambda: len(server._server.admission.keyring.keys) == 2, "the server to notice")  # type: ignore[union-attr]
-    during = wire.dialer(server.address, shown=ring(new, old).own_pass())
-    wire.open(during)
-    wire.ask(before, 1)
-
-    write_keys(path, new)
-    wire.until(lambda: "Lost" in wire.kinds(before), "the end of the session under the old key")
-    (lost,) = [event for event in wire.events[before] if isinstance(event, Lost)]
-    assert lost.code == codes.UNAUTHORIZED
-    wire.ask(during, 2)
-    after = wire.dialer(server.address, shown=ring(new).own_pass())
-    wire.open(after)
-    wire.open(wire.dialer(further, shown=ring(new).own_pass()))
-    both = wire.dialer(server.address, shown=ring(new, old).own_pass())
-    wire.open(both)  # it tries the old one first
-    rejection(wire, wire.dialer(server.address, shown=ring(old).own_pass()))
-
-
-def test_a_dialer_whose_ticket_was_replaced_learns_why_its_session_has_ended(wire: Bench, tmp_path: Path) -> None:
-    """The server tells it, if the Error is quicker than the end of the connection; if not, the dialer finds it out."""
-    old, new = new_secret(), new_secret()
-    path, shown_path = tmp_path / "cluster.key", str(tmp_path / "ana.key")
-    write_keys(path, old)
-    server = wire.server(keyring=ring(old, origin=str(path)))
-    replace_file(shown_path, ticket_text(ring(old).derive("ana", ALL_ROLES)).encode())
-    dialer = wire.dialer(server.address, shown=find_pass(server.address, shown_path))
-    wire.open(dialer)
-
-    replace_file(shown_path, ticket_text(ring(new).derive("ana", ALL_ROLES)).encode())
-    write_keys(path, new)
-    wire.until(lambda: "Lost" in wire.kinds(dialer), "the end of the session under the old key")
-    (lost,) = [event for event in wire.events[dialer] if isinstance(event, Lost)]
-    told, found_out = "signed with another key, or one taken out since", "with which it was opened has been replaced"
-    assert told in lost.text or found_out in lost.text, lost.text
-    dialer.redial()  # as roles do; one that found it out has the session already
-    wire.until(lambda: wire.kinds(dialer).count("Opened") == 2, "a session under the new key")
-    wire.ask(dialer, 1)
-
-
-def test_a_dialer_reads_its_file_again_before_it_gives_up(wire: Bench, tmp_path: Path) -> None:
-    old, new = new_secret(), new_secret()
-    path = tmp_path / "cluster.key"
-    write_keys(path, old)
-    shown = ring(old, origin=str(path)).own_pass()
-    write_keys(path, new)
-    server = wire.server(keyring=ring(new))
-    dialer = wire.dialer(server.address, shown=shown)
-    wire.open(dialer)
 
 
 # ---------------------------------------------------------------- the server tries its own fence

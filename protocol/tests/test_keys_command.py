@@ -16,7 +16,7 @@ from scaler_protocol.keys import Identity, Keyring, RuntimeFile
 from scaler_protocol.keys.__main__ import main
 from scaler_protocol.keys.files import make_file, read_file
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed, ticket_text
-from scaler_protocol.keys.tickets import read
+from scaler_protocol.keys.tickets import read, ticket_id
 
 KEY = b"k" * 32
 
@@ -101,7 +101,9 @@ def test_what_is_shown_of_a_key_and_of_its_tickets_agrees(shell: Shell) -> None:
     assert "client, worker of ana, until 20" in said
     shown = shell.run("show", ticket)
     assert f"a ticket for cluster {name}" in shown
-    for word in ("ana", "client, worker", "UTC"):
+    named = ticket_id(read(ticket_in(ticket).ticket).holder)
+    assert f", id {named}" in said
+    for word in (f"id       {named}", "ana", "client, worker", "UTC"):
         assert word in shown
     assert "operator" not in shown
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -31,6 +33,7 @@ from scaler_protocol.keys import (
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.handed import hand
 from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.process.ports import free_ports
 
 ADDRESS = "tcp://127.0.0.1:8516"
 AWAY = "tcp://192.0.2.1:8516"
@@ -402,6 +405,43 @@ def test_a_pass_is_renewed_after_a_rotation(home: Path) -> None:
     made = Keyring([KEYS["text"]]).derive("ana", ALL_ROLES)
     replace_file(path, ticket_text(made).encode())
     assert renewed(after).ticket == made.ticket
+
+
+@pytest.mark.skipif(os.name != "posix", reason="whether a process lives is not asked for on Windows")
+def test_the_next_server_removes_the_keys_of_those_that_were_killed(home: Path) -> None:
+    """Each cluster of a program has ports of its own, so that no later server takes the name. A server of another
+    container lives although its process is out of sight."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        addresses = {
+            "killed": f"tcp://127.0.0.1:{free_ports(1)}",
+            "killed, by path": f"ipc://{home}/no-socket",
+            "out of sight": f"tcp://127.0.0.1:{listening.getsockname()[1]}",
+            "alive": f"tcp://127.0.0.1:{free_ports(1)}",
+        }
+        paths = {}
+        for name, address in addresses.items():
+            file = RuntimeFile(address)
+            file.write(Keyring([KEYS["running"]]))
+            paths[name] = Path(file.path)
+        for name in set(paths) - {"alive"}:
+            text = paths[name].read_text().replace(f"process {os.getpid()},", f"process {gone.pid},")
+            replace_file(str(paths[name]), text.encode())
+        (paths["alive"].parent / "of-another-program.key").write_text("nothing of ours")
+        RuntimeFile(ADDRESS).write(Keyring([KEYS["running"]]))
+        assert {name for name, path in paths.items() if path.exists()} == {"out of sight", "alive"}
+        assert (paths["alive"].parent / "of-another-program.key").exists()
+
+
+@pytest.mark.parametrize("is_there", (False, True))
+def test_a_key_that_a_server_makes_is_told(home: Path, caplog, is_there: bool) -> None:
+    if is_there:
+        write(config(home), KEYS["config"])
+    with caplog.at_level(logging.INFO):
+        find_keyring()
+    told = [record.getMessage() for record in caplog.records]
+    assert [str(config(home)) in line for line in told] == ([] if is_there else [True])
 
 
 def test_a_pass_that_was_searched_for_is_searched_for_again(home: Path) -> None:

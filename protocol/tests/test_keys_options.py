@@ -12,6 +12,7 @@ import pytest
 
 from scaler_protocol import codes
 from scaler_protocol.keys import KeyFileError, KeyOptions, Keyring, NoKeyFound, RuntimeFile, lookup
+from scaler_protocol.keys import options as keys_options
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.files import read_descriptor, read_file, replace_file
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed, ticket_text
@@ -159,6 +160,18 @@ def test_a_server_that_answers_and_has_no_key_for_us_is_not_waited_for_long() ->
         with pytest.raises(NoKeyFound):
             KeyOptions().find_pass(f"tcp://127.0.0.1:{server.getsockname()[1]}", 60)
         assert time.monotonic() - begun < 30
+
+
+def test_a_wait_for_a_key_is_told_and_told_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keys_options, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(keys_options, "SILENT_AGAIN_SECONDS", 0.0)
+    looks = iter([False, False, True])
+    with pytest.raises(NoKeyFound):
+        KeyOptions().find_pass(ADDRESS, 60, lambda: next(looks))
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == 2 * [f"nothing answers at {ADDRESS} yet, and no key for it was found"]
 
 
 def test_a_server_elsewhere_makes_no_key_here(home: Path) -> None:

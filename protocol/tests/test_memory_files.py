@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import subprocess
@@ -42,6 +43,48 @@ def test_content_is_the_readers_own_and_outlives_the_file():
     ours[5] = 1
     del file
     assert (ours[5], theirs[5]) == (1, 0)
+
+
+def test_no_line_of_python_runs_when_a_file_or_a_mapping_dies():
+    """A Ctrl-C there would be lost: whatever a destructor or a callback in Python raises is printed and ignored."""
+    file = create(NAME, [bytes(3_000_000)])
+    content, descriptor = file.content(), file.descriptor
+    before = len(memory_files._files), len(memory_files._mappings)
+    ran = []
+
+    def note(frame, event, argument):
+        ran.append((event, frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        del file
+        del content
+    finally:
+        sys.setprofile(None)
+    assert [event for event, _ in ran] == ["c_call"], "the end of the profile alone"
+    assert not is_open(descriptor), "the file is closed"
+    assert (len(memory_files._files), len(memory_files._mappings)) == (before[0] - 1, before[1] - 1)
+
+
+def test_a_file_in_a_cycle_is_closed_by_the_collector():
+    gc.collect()
+    before = len(memory_files._files)
+    descriptors = []
+    for _ in range(3):
+        holder = [create(NAME, [b"abc"])]
+        descriptors.append(holder[0].descriptor)
+        holder.append(holder)
+        del holder
+    gc.collect()
+    assert not any(map(is_open, descriptors)) and len(memory_files._files) == before
+
+
+def is_open(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def test_beyond_so_many_mappings_content_is_copied(monkeypatch):

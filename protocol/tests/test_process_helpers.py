@@ -296,11 +296,12 @@ sys.exit(run_command("server", lambda: run_server(main, LoggingOptions())))
 """
 
 
-def start(code: str, **environment: str) -> subprocess.Popen[str]:
+def start(code: str, stderr: int | None = None, **environment: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env={**os.environ, **environment},
     )
@@ -326,6 +327,25 @@ def test_a_server_ends_in_order_on_a_signal(number):
         process.send_signal(number)
         output, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0 and "goodbye" in output and number.name in output
+
+
+SIGNALLED_WHILE_CLOSING = """
+import asyncio, signal
+closes = asyncio.SelectorEventLoop._close_self_pipe
+def close(loop):
+    closes(loop)
+    signal.raise_signal(signal.SIGTERM)
+asyncio.SelectorEventLoop._close_self_pipe = close
+"""
+
+
+@posix_only
+def test_a_signal_while_the_loop_closes_is_ignored_in_silence():
+    with start(SIGNALLED_WHILE_CLOSING + SERVER.format(last_words=""), stderr=subprocess.PIPE) as process:
+        read_until(process, "ready")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, errors) == (0, "")
 
 
 @posix_only

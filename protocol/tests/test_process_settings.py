@@ -208,3 +208,26 @@ def test_the_help_is_as_wide_as_the_terminal(columns: str, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", columns)
     ours = HelpFormatter("scaler_thing")
     assert ours._width == argparse.HelpFormatter("scaler_thing")._width
+
+
+def test_an_address_behind_a_list_of_paths_is_the_address() -> None:
+    found = parser().parse_settings(["--count", "2", "--paths", "a.log", "b.log", "tcp://a:1", "--name", "x"], {})
+    assert (found.address, found.paths, found.count, found.name) == ("tcp://a:1", ["a.log", "b.log"], 2, "x")
+
+
+def test_an_unknown_option_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_settings(["tcp://a:1", "--intreval-seconds", "2"], {})
+    assert "--intreval-seconds 2; did you mean --interval-seconds?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parser().parse_settings(["tcp://a:1", "--zzz"], {})
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_mistyped_variable_is_a_warning_that_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    found = settings(None, "", "tcp://a:1", INTERVAL_SECOND="3", PORT="tcp://10.0.0.1:1", COUNT="4")
+    assert (found.interval_seconds, found.count) == (2.0, 4)
+    assert capsys.readouterr().err == (
+        "scaler_thing: warning: the environment's SCALER_SCHEDULER_INTERVAL_SECOND has no effect; "
+        "did you mean SCALER_SCHEDULER_INTERVAL_SECONDS?\n"
+    )

@@ -20,6 +20,11 @@ from scaler_protocol.unreadable import import_hint, reason_of
         ),
         (ModuleNotFoundError("No module named 'nt'", name="nt"), "only Windows has"),
         (NotImplementedError("cannot instantiate 'WindowsPath' on your system"), "pass paths as text"),
+        (
+            AttributeError("Can't get attribute 'A.B' on <module 'w.__main__' from '/w.py'>"),
+            "define A.B in a module of",
+        ),
+        (AttributeError("module '__main__' has no attribute 'A'"), "define A in a module of its own"),
         (ValueError("bad"), "ValueError: bad"),
         (ModuleNotFoundError("no name"), "ModuleNotFoundError: no name"),
     ],

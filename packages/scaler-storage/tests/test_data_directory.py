@@ -84,6 +84,16 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 # ---------------------------------------------------------------- what is kept is there
 
 
+def test_a_value_without_room_is_left_out_and_the_others_are_kept(opened, monkeypatch) -> None:
+    """Checks that values of the index are left out too, so that other programs keep the room that they need on the file
+    system."""
+    directory = opened()
+    monkeypatch.setattr(directory, "room_bytes", lambda: len(LARGE) + 10)
+    kept = directory.keep(batch(one=LARGE, two=b"small", three=bytes(50)))
+    assert set(kept.files) == {1, 2} and "95%" in kept.trouble
+    assert set(state(directory)) == {ONE, TWO}
+
+
 def test_all_that_was_entered_is_there_again(opened, tmp_path) -> None:
     directory = opened()
     keep = batch(one=b"", two=b"hello", three=LARGE)

@@ -39,6 +39,7 @@ from scaler_storage.core import (
     Send,
     StorageCore,
     Tick,
+    core,
     invariants,
 )
 from scaler_storage.core.keeping import DELAY_SECONDS, ROW_BYTES, UNCLAIMED_SECONDS
@@ -137,7 +138,7 @@ class Stage:
         self.handle(Tick())
 
     def keep_all(self) -> None:
-        """Until there is nothing left to be written."""
+        """Until there is nothing left to be written that has room."""
         for _ in range(100):
             self.wait(REST_SECONDS)
             while self.shelf.keeps:
@@ -255,6 +256,28 @@ def test_owners_that_no_peer_speaks_for_are_released_after_an_hour() -> None:
     assert set(stage.core.objects.owned) == {OWNERS[1], OWNERS[2]}
     stage.keep_all()
     assert stage.start() == (3, 0)
+
+
+def test_owners_that_no_peer_speaks_for_are_released_some_in_each_turn(monkeypatch) -> None:
+    """Each release walks through the uploads and what waits: a hundred thousand at once would stop all others."""
+    monkeypatch.setattr(core, "OWNERS_IN_A_SLICE", 8)
+    stage = Stage(CoreLimits(entry_bytes=0, disk_bytes=1 << 30, keeps_objects=True))
+    many = [PeerId(number.to_bytes(16, "big")) for number in range(1, 18)]
+    for number, owner in enumerate(many):
+        stage.open(owner, codes.ROLE_CLIENT)
+        assert stage.put(ObjectId(owner[::-1]), b"hello", owner) == codes.OK, number
+    stage.keep_all()
+    stage.start()
+    stage.open(SCHEDULER, codes.ROLE_SCHEDULER)
+    stage.ask(SCHEDULER, LiveOwners(stage.next(), OWNERS[2], 0, 1))
+    left = []
+    stage.wait(UNCLAIMED_SECONDS)
+    while stage.core.objects.owned:
+        left.append(len(stage.core.objects.owned))
+        due_at = stage.core.next_deadline()
+        assert due_at is not None and due_at <= stage.now
+        stage.wait(0.0)
+    assert left == [9, 1]
 
 
 def test_owners_are_spared_while_a_scheduler_has_not_named_its_clients() -> None:
@@ -387,6 +410,10 @@ class KeepingMachine(RuleBasedStateMachine):
         self.stage.handle(Tick())
         self.stage.read()
         self._follow()
+
+    @rule(room_bytes=st.sampled_from((0, 25, 1_000_000)))
+    def another_program_takes_or_frees_room(self, room_bytes: int) -> None:
+        self.stage.shelf.room_bytes = room_bytes
 
     @precondition(lambda self: self.stage.shelf.keeps)
     @rule()

@@ -144,17 +144,21 @@ def _has_more(path: Path, count: int) -> bool:
         (("--data-directory", "DIR", "--spill-directory", "DIR"), "exclude each other"),
         (("--disk-limit", "1GiB"), "needs --spill-directory or --data-directory"),
         (("--data-directory", "/proc/scaler"), "--data-directory /proc/scaler cannot be used"),
+        (("--data-directory", "ABSENT"), "make it, or mount its file system there"),
+        (("--spill-directory", "ABSENT", "--memory-limit", "8MiB"), "make it, or mount its file system there"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(start, tmp_path, options: tuple[str, ...], told: str) -> None:
     if "use" in told:
         start()
-    given = [str(tmp_path / "data") if one == "DIR" else one for one in options]
+    places = {"DIR": str(tmp_path / "data"), "ABSENT": str(tmp_path / "no" / "such" / "data")}
+    given = [places.get(one, one) for one in options]
     command = [sys.executable, "-m", "scaler_storage", f"tcp://127.0.0.1:{free_ports(1)}", *given]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30.0, check=False)
     assert ended.returncode == 2 or ended.returncode == 1
     lines = (ended.stdout + ended.stderr).strip().splitlines()
     assert told in lines[-1] and "Traceback" not in ended.stderr, lines
+    assert not (tmp_path / "no").exists(), "directories above are not made: a disk may not be mounted there"
 
 
 def test_the_objects_of_a_cluster_with_other_keys_are_not_served(start, tmp_path, monkeypatch) -> None:

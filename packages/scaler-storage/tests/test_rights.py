@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId, content_id
-from scaler_protocol.keys import Keyring
+from scaler_protocol.keys import Identity, Keyring, own_family
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -25,7 +26,7 @@ from scaler_protocol.messages import (
     Value,
     Welcome,
 )
-from scaler_protocol.session import Opened, Received
+from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import ALLOWED_MESSAGES, CoreLimits, FileOffered, Send, StorageCore, Tick, invariants
 from scaler_storage.core.values import StoredValue
 
@@ -343,3 +344,31 @@ def test_a_client_that_leaves_takes_nothing_of_another_family_with_it() -> None:
     assert told.ask(ReleaseOwner, ANA, GRANTS[ANA], peer_id=SERVER)[0].code == codes.OK
     assert told.get(OBJECTS[0], JOE) == told.get(OBJECTS[0], ANA) == [codes.NO_SUCH_OBJECT]
     assert told.put(OBJECTS[0], b"value") == codes.OWNER_GONE
+
+
+def test_a_grant_of_another_user_is_of_use_to_workers_alone() -> None:
+    """A worker of joe's was given a task of ana's, and so her grant. (STO-32)"""
+    told = Told()
+    hers = KEYRING.grant(ANA, own_family(ANA, "ana"))
+    told.put(OBJECTS[0], b"value", grant=hers)
+    program, in_task, of_ana = PeerId(b"p" * 16), PeerId(b"t" * 16), PeerId(b"n" * 16)
+    client, worker = codes.ROLE_CLIENT, codes.ROLE_WORKER
+    for peer_id, user, role in ((program, "joe", client), (in_task, "joe", worker), (of_ana, "ana", client)):
+        event = replace(opened(peer_id=peer_id), identity=Identity(user, frozenset({role}), False, bytes(32)))
+        told.core.handle(event, told.now)
+    asked: list[tuple[type, tuple[Any, ...], dict[str, Any]]] = [
+        (Get, (OBJECTS[0],), {"owner": ANA, "grant": hers}),
+        (Put, (OBJECTS[1], ANA, 5, 0, b"value", hers), {}),
+        (PutShared, (OBJECTS[1], ANA, 5, MemoryFile(1, 1, 5), hers), {}),
+        (Duplicate, (OBJECTS[0], OBJECTS[1], ANA), {"grant": hers}),
+        (Release, (ANA, OBJECTS[0], hers), {}),
+    ]
+    for kind, fields, named in asked:
+        (reply,) = told.ask(kind, *fields, peer_id=program, **named)
+        assert reply.code == codes.NOT_ALLOWED and "another user" in reply.text, kind
+    for peer_id in (in_task, of_ana):
+        (value,) = told.ask(Get, OBJECTS[0], peer_id=peer_id, owner=ANA, grant=hers)
+        assert bytes(value.payload) == b"value"
+    told.core.handle(Lost(program, 0, "", True), told.now)
+    told.core.handle(opened(peer_id=program), told.now)
+    invariants.check(told.core)

@@ -15,18 +15,35 @@ from typing import Any
 from scaler_protocol import values
 
 
-def call(*arguments: Any, **keywords: Any) -> Any:
-    """In a processor."""
-    *given, function = arguments
+class FunctionAlong:
+    """Stands for a function among the arguments of `call`. It is read with them, before the objects that arguments
+    refer to: a call has the classes that the function brings, and an object may bring an older state of them."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return function_of, (self._content,)
+
+
+def function_of(content: bytes) -> Any:
+    """Returns the function of these bytes, in a processor. Raises TaskFailed if they cannot be read."""
     try:
-        made = values.loads(function)
+        return values.loads(content)
     except MemoryError:
         raise
     except Exception as error:
         from scaler_protocol.running.errors import unreadable  # clients import this module, and nothing that runs tasks
 
         raise unreadable("the task's function, which came with the call,", error) from error
-    return made(*given, **keywords)
+
+
+def call(*arguments: Any, **keywords: Any) -> Any:
+    """Calls the last argument with the others, in a processor."""
+    *given, function = arguments
+    return function(*given, **keywords)
 
 
 def caller_of(name: str, *, has_code: bool) -> bytes:

@@ -25,6 +25,21 @@ def readable(text: str, most: int = TEXT_CHARACTERS) -> str:
     return escaped(text[:most])
 
 
+_PLAIN = "\x1b[0m"
+_COLOR = "\x1b\\[[0-9;:]*m"
+
+
+def escaped_lines(text: str) -> str:
+    """Returns the lines without anything that a terminal obeys but colours, which end with their line. What joins
+    letters stays, and a line may end as on Windows."""
+    return "\n".join(map(_escaped_line, text.split("\n")))
+
+
+def _escaped_line(line: str) -> str:
+    found = re.sub(f"({_COLOR}|[\u200c\u200d]|\r$)|{_UNSAFE}", lambda match: match[1] or _escape(match), line)
+    return found + _PLAIN if re.search(_COLOR, found) and not found.endswith(_PLAIN) else found
+
+
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
 
@@ -35,6 +50,11 @@ class ScalerError(Exception):
 
 class TooManyOpenFilesError(ScalerError, OSError):
     """This process has no descriptor left for another file or socket."""
+
+
+class QuotaError(ScalerError):
+    """The user of this program has as much as each user may have: unfinished tasks, bytes of their arguments, or bytes
+    in the object storage. The message says how much and which option sets that."""
 
 
 class ObjectStorageException(ScalerError):
@@ -64,6 +84,10 @@ class StorageFull(StorageError):
     """The object storage is at its memory limit."""
 
 
+class StorageQuota(StorageError, QuotaError):
+    """The user of the object has as many bytes in the object storage as each user may have."""
+
+
 class StorageUnavailable(StorageError):
     """No object storage answered in time, or it refused to talk to this peer."""
 
@@ -72,6 +96,7 @@ _BY_CODE: dict[int, type[StorageError]] = {
     codes.NO_SUCH_OBJECT: ObjectNotFound,
     codes.OWNER_GONE: OwnerGone,
     codes.STORAGE_FULL: StorageFull,
+    codes.QUOTA: StorageQuota,
 }
 
 

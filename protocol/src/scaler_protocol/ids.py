@@ -58,6 +58,17 @@ def result_object_id(task_id: TaskId, attempt: int, salt: Salt, client: PeerId) 
     return ObjectId(blake2b(task_id + attempt.to_bytes(2, "little") + secret, digest_size=ID_BYTES).digest())
 
 
+STORED = b"scaler: the exception is the object "
+"""The text that stands, with an id behind it, in `TaskError.serialized` for an exception too large to ride along.
+(PAY-2)"""
+
+
+def stored_at(serialized: bytes) -> ObjectId | None:
+    """Returns the id of the object that is the pickled exception, or None if these bytes are the exception itself."""
+    is_stored = serialized.startswith(STORED) and len(serialized) == len(STORED) + ID_BYTES
+    return ObjectId(serialized[len(STORED) :]) if is_stored else None
+
+
 #: So many ids are cut at once. A Struct takes 32 bytes for each: those of all sizes that columns may have would be half
 #: a gigabyte.
 _IDS_AT_ONCE = 1024
@@ -159,6 +170,10 @@ GRANT_BYTES = 16
 def split_name(name: bytes) -> Owner:
     """A peer id followed by its grant, as a Hello has them. (CLI-22)"""
     return Owner(PeerId(name[:ID_BYTES]), name[ID_BYTES:])
+
+
+USER_BYTES = 8
+"""At the head of a family's name: the same for all families of one user. (HSK-43)"""
 
 
 def family_in(grant: bytes, owner: PeerId) -> bytes:

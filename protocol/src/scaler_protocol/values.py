@@ -26,12 +26,14 @@ from functools import partial
 from io import BytesIO
 from itertools import chain
 from struct import Struct
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, ClassVar
 
 import cloudpickle
 
+from scaler_protocol import classes, definitions
 from scaler_protocol.code_tag import CODE_TAG, unreadable
+from scaler_protocol.definitions import fields_of_code
 from scaler_protocol.messages import Buffer
 
 PROTOCOL = 5
@@ -113,8 +115,7 @@ def code_of(tag: str, *fields: Any) -> CodeType:
 def _reduce_code(code: CodeType) -> tuple[Any, ...]:
     if _here.notes is not None:
         _here.notes.has_code = True
-    _, fields = _reduce_code_plainly(code)
-    return code_of, (CODE_TAG, *fields)
+    return code_of, (CODE_TAG, *fields_of_code(code))
 
 
 def cached_of(function: Any, limit: int | None, is_typed: bool) -> Any:
@@ -137,21 +138,32 @@ def _reduce_cached_property(found: Any) -> tuple[Any, ...]:
 
 
 _own_reducers, *_other_reducers = cloudpickle.Pickler.dispatch_table.maps
-_reduce_code_plainly: Any = _own_reducers[CodeType]
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """cloudpickle's, but for code and what `functools` wraps. The hooks cost nothing where there is none."""
+    """cloudpickle's, but for code, classes and what `functools` wraps. (definitions.py)"""
 
     dispatch_table: ClassVar[Any] = ChainMap(
         {
             **_own_reducers,
+            **definitions.REDUCERS,
             CodeType: _reduce_code,
             type(functools.lru_cache(len)): _reduce_cached,
             functools.cached_property: _reduce_cached_property,
         },
         *_other_reducers,
     )
+
+    def reducer_override(self, value: Any) -> Any:
+        """Returns how to write a class, a function, or what says itself how. Called for nearly each object."""
+        kind = type(value)
+        if issubclass(kind, type):
+            return classes.reduced_once(value, definitions.reduce_class(value))
+        if kind is FunctionType:
+            return definitions.reduce_function(value, self._dynamic_function_reduce)
+        if definitions.reduces_itself(kind) and kind not in self.dispatch_table:
+            return definitions.reduce_by_itself(value)
+        return NotImplemented
 
 
 class PartReference:

@@ -39,6 +39,9 @@ _RLock: Any = type(threading.RLock())
 
 _WAITING = (True,)
 
+is_mine: Callable[[Any], bool] = _RLock._is_owned
+"""Returns whether this thread has that `RLock`: it stands below on the stack of a signal handler or a destructor."""
+
 if sys.version_info >= (3, 14):
 
     class Lock:

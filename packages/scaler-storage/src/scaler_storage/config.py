@@ -30,6 +30,7 @@ PROGRAM = "scaler_object_storage_server"
 class Config:
     address: str
     memory_limit_bytes: int | None = None
+    user_limit_bytes: int | None = None
     spill_directory: str | None = None
     data_directory: str | None = None
     disk_limit_bytes: int | None = None
@@ -48,6 +49,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     return Config(
         address=_bind_address(options.address),
         memory_limit_bytes=options.memory_limit,
+        user_limit_bytes=options.user_limit,
         spill_directory=options.spill_directory,
         data_directory=options.data_directory,
         disk_limit_bytes=_disk_limit(options),
@@ -99,6 +101,13 @@ def parser() -> ArgumentParser:
         type=byte_count,
         metavar="BYTES",
         help="refuse objects beyond this many bytes in all, such as 8GiB (default: no limit)",
+    )
+    parser.add_argument(
+        "--user-limit",
+        type=byte_count,
+        metavar="BYTES",
+        help="refuse objects of a user, with QuotaError, beyond this many bytes of that user in memory and on disk, "
+        "such as 4GiB (default: no limit but that of all users)",
     )
     parser.add_argument(
         "--spill-directory",

@@ -29,7 +29,7 @@ from scaler_storage.core import FoundObject, Keep, Kept, Move
 from scaler_storage.core.events import OfDisk
 from scaler_storage.core.values import AnyValue, FileValue
 from scaler_storage.data_index import DataIndex, OtherVersion
-from scaler_storage.spill_files import DiskThreads, SpilledFile, free_bytes, read_from
+from scaler_storage.spill_files import MOST_FULL, DiskThreads, SpilledFile, free_bytes, make_directory, read_from
 
 #: Below the directory that the operator names: a volume is often owned by another user, and open to a group.
 FOLDER = "objects"
@@ -298,33 +298,44 @@ class DataDirectory:
         return free_bytes(self._folder)
 
     def keep(self, keep: Keep) -> Kept:
-        """Never raises: what goes wrong is in the answer."""
+        """Writes a batch. The answer reports what the disk does not take."""
         files: dict[int, LargeFile | SmallFile] = {}
         try:
             self._unlink([file for file in keep.dropped if isinstance(file, LargeFile)])
-            trouble = self._write_large(keep, files)
-            self._enter(keep, files)
-        except (OSError, sqlite3.Error) as error:
+            fitting = self._fitting(keep)
+            trouble = self._write_large(fitting, files)
+            self._enter(keep, fitting, files)
+        except BaseException as error:
             self._unlink([file for file in files.values() if isinstance(file, LargeFile)])
+            if not isinstance(error, (OSError, sqlite3.Error)):
+                raise
             return Kept(keep.number, _reason(error), "", self._room_or_none())
+        if len(fitting) < len(keep.values):
+            trouble = f"the file system of {self.path} is full to {MOST_FULL:.0%}"
         with contextlib.suppress(sqlite3.Error):
             if keep.dropped:
                 self._index.give_back()
         return Kept(keep.number, {**files}, trouble, self._room_or_none())
 
-    def _write_large(self, keep: Keep, files: dict[int, LargeFile | SmallFile]) -> str:
+    def _fitting(self, keep: Keep) -> list[tuple[int, AnyValue]]:
+        """Returns the values for which the file system has room at present."""
+        room = self.room_bytes()
+        fitting = []
+        for number, value in keep.values:
+            if value.total_bytes <= room:
+                room -= value.total_bytes
+                fitting.append((number, value))
+        return fitting
+
+    def _write_large(self, fitting: Iterable[tuple[int, AnyValue]], files: dict[int, LargeFile | SmallFile]) -> str:
         """Returns why some could not be written."""
         trouble = ""
-        room = self.room_bytes()
-        for number, value in keep.values:
+        for number, value in fitting:
             if value.total_bytes < SMALL_BYTES:
                 continue
             try:
-                if value.total_bytes > room:
-                    raise OSError(f"the file system of {self.path} is full")
                 self._write(number, value)
                 files[number] = LargeFile(self._folder, number, value.total_bytes)
-                room -= value.total_bytes
             except OSError as error:
                 trouble = _reason(error)
         if files:
@@ -348,9 +359,11 @@ class DataDirectory:
             raise
         self._passed("named")
 
-    def _enter(self, keep: Keep, files: dict[int, LargeFile | SmallFile]) -> None:
+    def _enter(
+        self, keep: Keep, fitting: Iterable[tuple[int, AnyValue]], files: dict[int, LargeFile | SmallFile]
+    ) -> None:
         rows: list[tuple[int, int, bytes | None]] = []
-        for number, value in keep.values:
+        for number, value in fitting:
             if value.total_bytes < SMALL_BYTES:
                 rows.append((number, value.total_bytes, _bytes_of(value)))
             elif number in files:
@@ -404,10 +417,9 @@ def _bytes_of(value: AnyValue) -> bytes:
 
 
 def _folder(path: str) -> int:
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    make_directory(path)
     folder = Path(path, FOLDER)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
+    make_directory(str(folder))
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from scaler_protocol.addresses import AddressError
 from scaler_protocol.ids import new_peer_id
 from scaler_protocol.keys import Identity
+from scaler_protocol.keys.grants import Grants
 from scaler_protocol.messages import Hello, MemoryFile, PutShared
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.audit import Audit
 from scaler_protocol.process.key_options import warn_of_insecure
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
@@ -50,7 +52,6 @@ from scaler_storage.core import (
     ToDisk,
 )
 from scaler_storage.core.limits import MEBIBYTE
-from scaler_storage.grants import Grants
 from scaler_storage.shared_files import SharedFiles
 
 SESSIONS_SHARE, SPILLED_SHARE, COPIES_SHARE = 1 / 4, 7 / 16, 1 / 16
@@ -74,7 +75,7 @@ class StorageService:
     def __init__(self, config: Config, stop: asyncio.Event) -> None:
         self._stop = stop
         admission = admission_of(config)
-        limits = CoreLimits(memory_bytes=config.memory_limit_bytes)
+        limits = CoreLimits(memory_bytes=config.memory_limit_bytes, user_bytes=config.user_limit_bytes)
         self._disk: DiskThreads | None = None
         with uncollected():
             self._directory = _directory_of(config, admission)
@@ -171,8 +172,9 @@ class StorageService:
         """The next storage is to take what is kept as its own: by the keys of its file. (STO-44)"""
         if (keyring := self._admission.keyring) is not self._marked and keyring is not None:
             self._marked = keyring
-            assert self._directory is not None
-            self._directory.mark(keyring.marks)
+            assert self._directory is not None and self._disk is not None
+            # Not in this thread: it would wait here for the batch that a thread of the disk writes.
+            self._disk.call(partial(self._directory.mark, keyring.marks))
 
     def _keep_the_rest(self, disk: DiskThreads) -> None:
         """What the data directory has not yet, as far as the disk takes it in time."""
@@ -231,7 +233,9 @@ def _wake(loop: asyncio.AbstractEventLoop, driver: AsyncioDriver) -> None:
 
 def admission_of(config: Config) -> Admission:
     # The clients in a worker's tasks come with its ticket. What they may do is in their grants. (SCH-55)
-    return Admission(config.keys.find_keyring(), time.time, lambda hello, identity: True)
+    return Admission(
+        config.keys.find_keyring(), time.time, lambda hello, identity: True, Audit("ObjectStorageServer").note
+    )
 
 
 def _session_server(config: Config, files: SharedFiles, core: StorageCore, admission: Admission) -> SessionServer:

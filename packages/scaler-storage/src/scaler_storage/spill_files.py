@@ -20,7 +20,7 @@ from pathlib import Path
 from scaler_protocol.objects import memory_files
 from scaler_protocol.objects.memory_files import OpenedFile
 from scaler_protocol.process import StartupError
-from scaler_storage.core import Copied, Copy, FoundObject, Keep, Move, Moved, Read, ReadBack, ToDisk
+from scaler_storage.core import Copied, Copy, FoundObject, Keep, Kept, Move, Moved, Read, ReadBack, ToDisk
 from scaler_storage.core.events import OfDisk
 from scaler_storage.core.limits import UNLIMITED
 from scaler_storage.core.values import AnyValue, FileValue
@@ -68,6 +68,24 @@ def free_bytes(directory: int) -> int:
     if not room.f_blocks:  # it does not say
         return UNLIMITED
     return max(0, int(room.f_frsize * (room.f_bavail - (1 - MOST_FULL) * room.f_blocks)))
+
+
+def make_directory(path: str) -> None:
+    """Makes this directory if it is not there, and none above it: a directory above that is missing is a disk that is
+    not mounted, and the values would go to the disk below. Its name outlives a loss of power. Raises OSError."""
+    above = os.path.dirname(os.path.abspath(path))
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        text = f"there is no directory {above}: make it, or mount its file system there"
+        raise OSError(errno.ENOENT, text) from None
+    descriptor = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class SpilledFile:
@@ -128,7 +146,7 @@ class SpillDirectory:
         #: of the files that are being written: several threads write, and what is not written yet is still free
         self._reserved_bytes = 0
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            make_directory(path)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self._remove_leftovers()
             SpilledFile(self._open())
@@ -168,7 +186,8 @@ class SpillDirectory:
                 raise
         name = NAME + os.urandom(16).hex()
         descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=self._descriptor)
-        os.unlink(name, dir_fd=self._descriptor)
+        with contextlib.suppress(FileNotFoundError):  # a storage that starts here takes it for one that a kill has left
+            os.unlink(name, dir_fd=self._descriptor)
         return descriptor
 
     def _remove_leftovers(self) -> None:
@@ -197,7 +216,7 @@ class DiskThreads:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._todo: queue.SimpleQueue[ToDisk | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[ToDisk | Callable[[], None] | None] = queue.SimpleQueue()
         self._done: deque[OfDisk] = deque()
         self._is_done = threading.Event()
         # Daemons: a disk that does not answer must not keep the process from ending.
@@ -207,6 +226,10 @@ class DiskThreads:
 
     def do(self, action: ToDisk) -> None:
         self._todo.put(action)
+
+    def call(self, job: Callable[[], None]) -> None:
+        """Has this done, too. It has no answer."""
+        self._todo.put(job)
 
     def take_done(self) -> list[OfDisk]:
         self._is_done.clear()
@@ -225,11 +248,19 @@ class DiskThreads:
 
     def _run(self) -> None:
         while (action := self._todo.get()) is not None:
-            event = self._event_of(action)
+            try:
+                event = None if callable(action) else self._event_of(action)
+                if callable(action):
+                    action()
+            except BaseException as error:
+                reason = f"{type(error).__name__}: {error}"
+                logging.critical("ObjectStorageServer: a thread of the disk has failed: %s", reason, exc_info=error)
+                event = None if callable(action) else _failed(action, reason)
             del action  # the bytes are not to be held until the next one comes
-            self._done.append(event)
-            self._is_done.set()
-            self._wake()
+            if event is not None:
+                self._done.append(event)
+                self._is_done.set()
+                self._wake()
 
     def _event_of(self, action: ToDisk) -> OfDisk:
         if isinstance(action, Read):
@@ -270,6 +301,15 @@ class SpillThreads(DiskThreads):
             return self._directory.room_bytes()
         except OSError:
             return 0
+
+
+def _failed(action: ToDisk, reason: str) -> OfDisk:
+    """The answer when no other was made."""
+    if isinstance(action, Read):
+        return ReadBack(action.number, reason)
+    if isinstance(action, Copy):
+        return Copied(action.number, reason)
+    return Moved(action.number, reason, 0) if isinstance(action, Move) else Kept(action.number, reason, "", 0)
 
 
 def _read(read: Read) -> ReadBack:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,31 @@ def load() -> dict[str, Any]:
 
     # A parser of our own: the same file ids in another program's parser do not disturb it, and a second version of the
     # schema may live beside it.
-    parser = capnp.SchemaParser()
-    directory = schema_directory()
-    return {name: parser.load(str(directory / f"{name}.capnp")) for name in SCHEMA_FILES}
+    with _in_a_directory():
+        parser = capnp.SchemaParser()
+        directory = schema_directory()
+        return {name: parser.load(str(directory / f"{name}.capnp")) for name in SCHEMA_FILES}
+
+
+@contextmanager
+def _in_a_directory() -> Iterator[None]:
+    """Has a working directory that exists while the schema is parsed: without one, Cap'n Proto ends the process.
+
+    If the one of the program was deleted, it is the root meanwhile. No other thread misses the deleted one, because
+    no relative path can be found from there.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        gone = os.open(".", os.O_RDONLY)
+    else:
+        yield
+        return
+    try:
+        os.chdir("/")
+        try:
+            yield
+        finally:
+            os.fchdir(gone)
+    finally:
+        os.close(gone)

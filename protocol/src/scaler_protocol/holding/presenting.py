@@ -52,7 +52,7 @@ class Presenting:
         self.may_begin = False
         #: set while what is held waits for another scheduler: until when
         self.until: float | None = None
-        #: the highest that a scheduler has told (WRK-33)
+        #: the highest that the scheduler of the present session has told (WRK-33)
         self.generation = 0
         #: how many workers the scheduler has told it has (HSK-37)
         self.worker_count = 0
@@ -84,7 +84,7 @@ class Presenting:
         welcome, previous = event.welcome, event.hello.last_server_id
         worker_count, self.worker_count = self.worker_count, 0
         self.is_in_force = FEATURE in welcome.features
-        self.generation = max(self.generation, welcome.generation)
+        self.generation = welcome.generation
         self.may_begin = True
         self.awaits_delivery = False
         if not self.is_in_force or previous in (NO_PEER, welcome.server_id):

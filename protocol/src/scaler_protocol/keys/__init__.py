@@ -1,6 +1,6 @@
 """Keys, tickets and grants: which program may talk to which in a cluster (spec chapter 17)."""
 
-from scaler_protocol.keys.derivation import new_secret, own_family
+from scaler_protocol.keys.derivation import families_of, new_secret, own_family
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound
 from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
 from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
@@ -22,6 +22,7 @@ __all__ = [
     "read_named",
     "pass_of",
     "local_identity",
+    "families_of",
     "new_secret",
     "own_family",
     "RuntimeFile",

@@ -12,7 +12,7 @@ from hmac import compare_digest
 import zmq
 from zmq.utils import z85
 
-from scaler_protocol.ids import ID_BYTES
+from scaler_protocol.ids import ID_BYTES, USER_BYTES
 from scaler_protocol.keys.errors import KeyFileError
 
 KEY_BYTES = 32
@@ -53,9 +53,15 @@ def is_mac(found: bytes, key: bytes, content: bytes, size: int = MAC_BYTES) -> b
 
 
 def own_family(owner: bytes, user: str) -> bytes:
-    """The family of a client that is in no other one. A client of another user with the same name, which it may have
-    taken while the scheduler was restarted, is in another family. (HSK-43)"""
-    return blake2b(owner + user.encode(), digest_size=ID_BYTES).digest()
+    """Returns the family of a client that is in no other one. A client of another user with the same name, which it may
+    have taken while the scheduler was restarted, is in another family. Its first bytes tell workers which families are
+    of one user. (HSK-43, WRK-68, WRK-70)"""
+    return families_of(user) + blake2b(owner + user.encode(), digest_size=ID_BYTES - USER_BYTES).digest()
+
+
+def families_of(user: str) -> bytes:
+    """Returns the bytes with which the names of this user's families begin, and no others. (HSK-38, HSK-43, STO-32)"""
+    return blake2b(user.encode(), digest_size=USER_BYTES).digest()
 
 
 def check_curve() -> None:

@@ -31,6 +31,11 @@ def read_handed(name: str) -> bytes:
     return _read[name]
 
 
+def forget_handed(name: str) -> None:
+    """Forgets a key, before this process runs code of users. What was made of it stays."""
+    _read.pop(name, None)
+
+
 def hand(content: bytes) -> int:
     """The read end of a pipe with this content. One child inherits it; we close it once the child is started."""
     assert len(content) <= TEXT_BYTES_MAX  # every pipe holds that much, so the write below never blocks

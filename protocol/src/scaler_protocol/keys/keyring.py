@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import NoReturn
 
+from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.ids import GRANT_BYTES
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import (
@@ -28,6 +29,7 @@ from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketErr
 from scaler_protocol.records import dataclass
 
 _REMEMBERED_GRANTS = 1024
+_OF_WORKERS = frozenset({ROLE_WORKER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,10 @@ class Pass:
     """Where it was found, for messages: a path, or "the variable SCALER_KEY"."""
     searched_for: str = ""
     """The address that it was searched for, when none was named: another search may find another."""
+    is_of_key: bool = False
+    """There was the cluster's key, of which the ticket was made."""
+    is_for_worker: bool = False
+    """What a key gives here is a ticket for a worker, and no more: its tasks can read it."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a pass holds a secret and is not pickled: find it again where it is needed")
@@ -122,7 +128,12 @@ class Keyring:
     def own_pass(self, secret_key: bytes = b"") -> Pass:
         """The pass of a program that holds the key: all roles, in the name of this process's account. Each call makes
         a new CURVE pair, unless the secret key of one is given."""
-        return pass_of(self.derive(account_name(), ALL_ROLES, is_operator=True, secret_key=secret_key), self.origin)
+        ticket = self.derive(account_name(), ALL_ROLES, is_operator=True, secret_key=secret_key)
+        return pass_of(ticket, self.origin, is_of_key=True)
+
+    def worker_ticket(self, secret_key: bytes = b"") -> TicketText:
+        """Returns all that a worker needs, in the name of this process's account: tasks can read it. (SEC-15)"""
+        return self.derive(account_name(), _OF_WORKERS, secret_key=secret_key)
 
     def grant(self, owner: bytes, family: bytes = b"") -> bytes:
         """What allows to name this owner towards the storage, and to read what its family owns: that of another owner,
@@ -156,8 +167,16 @@ class Keyring:
         raise TypeError("a keyring holds secrets and is not pickled")
 
 
-def pass_of(ticket: TicketText, origin: str = "") -> Pass:
-    return Pass(ticket.server_keys, public_key(ticket.secret_key), ticket.secret_key, ticket.ticket, origin)
+def pass_of(ticket: TicketText, origin: str = "", *, is_of_key: bool = False, is_for_worker: bool = False) -> Pass:
+    return Pass(
+        ticket.server_keys,
+        public_key(ticket.secret_key),
+        ticket.secret_key,
+        ticket.ticket,
+        origin,
+        is_of_key=is_of_key,
+        is_for_worker=is_for_worker,
+    )
 
 
 def local_identity() -> Identity:

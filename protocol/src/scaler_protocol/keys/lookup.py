@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.keys.derivation import check_curve, new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
 from scaler_protocol.keys.files import make_directory, make_file, read_file
-from scaler_protocol.keys.handed import is_handed, read_handed
+from scaler_protocol.keys.handed import forget_handed, is_handed, read_handed
 from scaler_protocol.keys.keyring import Keyring, Pass, pass_of
 from scaler_protocol.keys.places import (
     FILE_VARIABLE,
@@ -44,14 +45,16 @@ def find_pass(
     insecure: bool = False,
     *,
     environment: Mapping[str, str] | None = None,
+    is_for_worker: bool = False,
 ) -> Pass | None:
-    """What a dialer shows at this address, or at all of a list; None for an insecure cluster. Otherwise KeyFileError,
-    with what to do."""
+    """Returns what a dialer shows at this address, or at all of a list; None for an insecure cluster. Otherwise
+    KeyFileError, with what to do. `is_for_worker`: a process that runs tasks, which read all that it holds. Of a key it
+    takes a ticket for a worker, here and after each rotation."""
     _check_arguments(key_file, insecure)
     if insecure:
         return None
     environment = settings_environment() if environment is None else environment
-    return searched_pass(address, key_file, environment=environment)
+    return searched_pass(address, key_file, environment=environment, is_for_worker=is_for_worker)
 
 
 def searched_pass(
@@ -60,10 +63,11 @@ def searched_pass(
     *,
     environment: Mapping[str, str] | None = None,
     holder: bytes = b"",
+    is_for_worker: bool = False,
 ) -> Pass:
     """What a dialer shows at this address, wherever it is found. NoKeyFound if it is nowhere. `holder` is the secret
     key of the CURVE pair to use with a cluster's key; without it a new pair is made."""
-    shown = _as_pass(*searched(address, key_file, environment=environment), holder)
+    shown = _as_pass(*searched(address, key_file, environment=environment), holder, is_for_worker)
     return shown if is_named(key_file, environment=environment) else replace(shown, searched_for=address)
 
 
@@ -128,9 +132,9 @@ def renewed(shown: Pass) -> Pass:
     try:
         if shown.searched_for:
             # By now the server may run, and have written its file.
-            return searched_pass(shown.searched_for, holder=shown.secret_key)
+            return searched_pass(shown.searched_for, holder=shown.secret_key, is_for_worker=shown.is_for_worker)
         if os.path.isabs(shown.origin):
-            return _as_pass(*read_named(shown.origin), shown.secret_key)
+            return _as_pass(*read_named(shown.origin), shown.secret_key, shown.is_for_worker)
     except KeyFileError:
         pass
     return shown
@@ -226,9 +230,12 @@ def _made(path: str, content: bytes) -> bool:
         raise KeyFileError(f"this account has no home directory for a key: {what_to_do}")
     try:
         make_directory(os.path.dirname(path))
-        return make_file(path, content)
+        is_made = make_file(path, content)
     except KeyFileError as error:
         raise KeyFileError(f"{error}. A server needs a key: {what_to_do}") from None
+    if is_made:
+        logging.info("made a key for the clusters of this account in %s: other accounts and hosts need a copy", path)
+    return is_made
 
 
 def _finished(path: str) -> bytes:
@@ -242,10 +249,14 @@ def _finished(path: str) -> bytes:
 MADE_COMMENT = "The key of a Scaler cluster. A program that has it can do everything there: keep it secret."
 
 
-def _as_pass(found: _Found, origin: str, holder: bytes) -> Pass:
+def _as_pass(found: _Found, origin: str, holder: bytes, is_for_worker: bool) -> Pass:
     if isinstance(found, TicketText):
-        return pass_of(found, origin)
-    return Keyring(found.keys, origin).own_pass(holder)
+        return pass_of(found, origin, is_for_worker=is_for_worker)
+    keyring = Keyring(found.keys, origin)
+    if not is_for_worker:
+        return keyring.own_pass(holder)
+    forget_handed(origin)
+    return pass_of(keyring.worker_ticket(holder), origin, is_of_key=True, is_for_worker=True)
 
 
 def _as_keyring(found: _Found, origin: str) -> Keyring:

@@ -17,7 +17,7 @@ from scaler_protocol.keys.places import FILE_VARIABLE, configured_key
 from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.show import day, described, fingerprint
 from scaler_protocol.keys.texts import KEYS_MAX, KeyText, TicketText, key_text, ticket_text
-from scaler_protocol.keys.tickets import Identity, TicketError, read
+from scaler_protocol.keys.tickets import Identity, TicketError, read, ticket_id
 from scaler_protocol.process import UsageError
 from scaler_protocol.process.failures import EXIT_FAILURE
 
@@ -55,7 +55,8 @@ def derive(
     except TicketError as error:
         raise UsageError(f"--user: {error}") from None
     until = f"until {day(expires)}" if expires else "until its key is taken out"
-    about = f"{role_names(roles)} of {user}{', operator' if is_operator else ''}, {until}"
+    named = ticket_id(read(ticket.ticket).holder)
+    about = f"{role_names(roles)} of {user}{', operator' if is_operator else ''}, {until}, id {named}"
     text = ticket_text(ticket, f"A ticket for a Scaler cluster: {about}. Keep it secret.")
     if output is None or output == "-":
         return _write_out(text)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from scaler_protocol.addresses import parse_addresses
 from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.keys import lookup
-from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound
 from scaler_protocol.keys.files import make_file, read_file, replace_file
 from scaler_protocol.keys.handed import PREFIX, hand
 from scaler_protocol.keys.keyring import Keyring, Pass
+from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed, ticket_text
 from scaler_protocol.keys.tickets import read
 from scaler_protocol.process.ports import answers
@@ -25,6 +25,8 @@ _WORKER = frozenset({ROLE_WORKER})
 _INSECURE = "--insecure"
 _LOOK_SECONDS = 0.1
 _FILE_SECONDS = 1.0
+SILENT_SECONDS, SILENT_AGAIN_SECONDS = 8.0, 60.0
+"""While a key is waited for, the log warns after the first of these, and then after each second one."""
 
 _logger = logging.getLogger("scaler.keys")
 
@@ -38,15 +40,42 @@ class KeyOptions:
     def find_keyring(self) -> Keyring | None:
         return lookup.find_keyring(self.key_file, self.insecure)
 
-    def find_pass(
+    def find_worker_pass(
         self, address: str, wait_seconds: float = 0.0, must_stop: Callable[[], bool] = lambda: False
     ) -> Pass | None:
+        """Returns it for a process that runs tasks. They are code of users, and can read what it holds: a ticket for a
+        worker, also where there is a key. Of the other rights that a key file or ticket file gives, the log warns.
+        (SEC-15)"""
+        shown = self.find_pass(address, wait_seconds, must_stop, is_for_worker=True)
+        if shown is not None:
+            self._warn_of_rights(shown)
+        return shown
+
+    def _warn_of_rights(self, shown: Pass) -> None:
+        said = read(shown.ticket)
+        further = role_names(said.roles - _WORKER)
+        what_to_do = "give them a ticket of their own (scaler_key derive --role worker)"
+        if further or said.is_operator:
+            rights = f"{further}{', ' if further and said.is_operator else ''}{'operator' if said.is_operator else ''}"
+            _logger.warning("tasks of these workers can use all rights of %s: %s; %s", shown.origin, rights, what_to_do)
+        elif shown.is_of_key and lookup.is_named(self.key_file):
+            _logger.warning("%s holds the cluster's key, and tasks may read it too; %s", shown.origin, what_to_do)
+
+    def find_pass(
+        self,
+        address: str,
+        wait_seconds: float = 0.0,
+        must_stop: Callable[[], bool] = lambda: False,
+        *,
+        is_for_worker: bool = False,
+    ) -> Pass | None:
         """For a server on this machine that does not run yet, its key is waited for: the server may make it."""
-        end_at = time.monotonic() + wait_seconds
+        begun_at = time.monotonic()
+        end_at, warn_at = begun_at + wait_seconds, begun_at + SILENT_SECONDS
         is_told = False
         while True:
             try:
-                return lookup.find_pass(address, self.key_file, self.insecure)
+                return lookup.find_pass(address, self.key_file, self.insecure, is_for_worker=is_for_worker)
             except NoKeyFound as error:
                 now = time.monotonic()
                 local = [str(place) for place in parse_addresses(address) if place.is_loopback]
@@ -63,6 +92,9 @@ class KeyOptions:
                 if not is_told:
                     _logger.info("waiting for a key: %s", error)
                     is_told = True
+                if now >= warn_at:
+                    _logger.warning("nothing answers at %s yet, and no key for it was found", address)
+                    warn_at = now + SILENT_AGAIN_SECONDS
                 time.sleep(_LOOK_SECONDS)
 
     @contextmanager
@@ -109,7 +141,7 @@ def worker_text(options: KeyOptions, address: str) -> str:
     """The text of a ticket file for workers. KeyFileError if there is but a ticket that is not for workers."""
     found, origin = lookup.searched(address, options.key_file)
     if isinstance(found, KeyText):
-        return ticket_text(Keyring(found.keys).derive(account_name(), _WORKER))
+        return ticket_text(Keyring(found.keys).worker_ticket())
     assert isinstance(found, TicketText)
     if ROLE_WORKER not in read(found.ticket).roles:
         raise KeyFileError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket as network
 
-from scaler_protocol.addresses import parse_address
+from scaler_protocol.addresses import Address, AddressError, parse_address
 from scaler_protocol.keys.errors import KeyFileError
 from scaler_protocol.keys.files import read_file, replace_file
 from scaler_protocol.keys.keyring import Keyring
@@ -17,6 +18,10 @@ _logger = logging.getLogger("scaler.keys")
 
 
 _PROCESS = re.compile(rb"^# .*, process ([0-9]{1,10}), while it runs\.$", re.MULTILINE)
+_ADDRESS = re.compile(rb"^# The key of the server at ([^ ]+), process ", re.MULTILINE)
+_FILES_MAX = 1_000
+"""So many files of other servers are looked at when a server begins."""
+_ANSWER_SECONDS = 0.2
 
 
 def is_left_behind(path: str) -> bool:
@@ -34,9 +39,44 @@ def is_left_behind(path: str) -> bool:
     return False
 
 
+def _remove_left_behind(directory: str) -> None:
+    """Removes the keys of servers that were killed: each may have had a port of its own, which no other server takes.
+    The process may be out of sight, in a container that shares this directory: what listens at the port is spared."""
+    try:
+        names = sorted(os.listdir(directory))[:_FILES_MAX]
+    except OSError:
+        return
+    for path in [os.path.join(directory, name) for name in names if name.endswith(".key")]:
+        if not is_left_behind(path):
+            continue
+        try:
+            named = _ADDRESS.search(read_file(path))
+            if named is None or _is_in_use(parse_address(named[1].decode())):
+                continue
+            if is_left_behind(path):  # no server has begun there meanwhile
+                os.unlink(path)
+        except (KeyFileError, AddressError, UnicodeDecodeError, OSError):
+            pass  # another server was faster, or it is no file of a server
+
+
+def _is_in_use(address: Address) -> bool:
+    """A process listens there, and may be the one that the file is of."""
+    place: str | tuple[str, int] = ("127.0.0.1", address.port)
+    if address.path:
+        place = "\0" + address.path[1:] if address.path.startswith("@") else address.path
+    family = network.AF_UNIX if address.path else network.AF_INET
+    with network.socket(family) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        try:
+            connection.connect(place)
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
 class RuntimeFile:
     """Written when a server listens at this address, with its port; removed when the server ends. A stale one, of a
-    server that was killed, is overwritten by the next server at that port."""
+    server that was killed, is overwritten by the next server at that port, or removed by the next one at any port."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -50,6 +90,8 @@ class RuntimeFile:
         if not directory:
             _logger.warning("no directory of this user alone for the key of %s: name the key file", self._address)
             return
+        if self._place is None:
+            _remove_left_behind(directory)
         path = os.path.join(directory, runtime_name(parse_address(self._address)))
         comment = f"The key of the server at {self._address}, process {os.getpid()}, while it runs."
         try:

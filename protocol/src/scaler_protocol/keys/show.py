@@ -8,7 +8,7 @@ from hashlib import blake2b
 from scaler_protocol.keys.keyring import Keyring
 from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.texts import KeyText, TicketText
-from scaler_protocol.keys.tickets import read
+from scaler_protocol.keys.tickets import read, ticket_id
 
 
 def fingerprint(server_key: bytes) -> str:
@@ -24,6 +24,7 @@ def described(found: KeyText | TicketText, now: float) -> str:
     state = "" if not said.is_expired(now) else " (expired)"
     lines = [
         "  a ticket for cluster " + ", ".join(map(fingerprint, found.server_keys)),
+        f"  id       {ticket_id(said.holder)}",
         f"  user     {said.user}",
         f"  roles    {role_names(said.roles) or 'none'}{', operator' if said.is_operator else ''}",
         f"  expires  {day(said.expires) if said.expires else 'when its key is taken out'}{state}",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from scaler_protocol import codes
 from scaler_protocol.keys.derivation import KEY_BYTES, MAC_BYTES, mac
@@ -102,6 +103,12 @@ def read(ticket: bytes) -> Identity:
 def split(ticket: bytes) -> tuple[bytes, bytes]:
     """What is signed, and the MAC of it."""
     return ticket[:-MAC_BYTES], ticket[-MAC_BYTES:]
+
+
+def ticket_id(holder: bytes) -> str:
+    """The id of a ticket for people and the audit, of the public key of its holder, which is no secret. A ticket that
+    is renewed for the same holder keeps it."""
+    return blake2b(holder, digest_size=8, person=b"scaler ticket 1").hexdigest()
 
 
 def check_user(user: str) -> None:

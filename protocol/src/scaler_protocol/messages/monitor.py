@@ -83,6 +83,7 @@ class WorkerEntry:
     unit_id: str = ""
     manager_id: PeerId = NO_PEER
     user: str = ""
+    still_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

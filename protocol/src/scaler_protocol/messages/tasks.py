@@ -172,6 +172,8 @@ class Explanation:
     record: TaskFailure = field(default_factory=TaskFailure)
     children: bytes = b""
     child_states: bytes = b""
+    trouble: str = ""
+    still_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

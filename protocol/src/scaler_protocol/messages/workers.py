@@ -51,6 +51,7 @@ class WorkerStatus:
     function_buckets: bytes = b""
     stack_samples: bytes = b""
     host_memory_bytes: int = 0
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

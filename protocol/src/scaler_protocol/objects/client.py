@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import count
 
+from scaler_protocol import waits
 from scaler_protocol.addresses import parse_address
 from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId
 from scaler_protocol.keys import Pass
@@ -30,6 +33,8 @@ from scaler_protocol.transport.descriptors import exhaustion_told
 SHARED_BYTES = 256 * 1024
 #: So much is written before the storage is told of it: a message costs as much as half a mebibyte.
 TOGETHER_BYTES = 4 * 1024 * 1024
+#: An object that overtakes no task by more is missing.
+MISSING_SECONDS = 0.1
 
 
 class ObjectClient:
@@ -60,8 +65,9 @@ class ObjectClient:
         self._shown = shown
         #: shared since the storage was last told
         self._piled_bytes = 0
-        #: by process id: what a forked child inherits is its parent's, and must not be touched there
-        self._links: dict[int, Link] = {}
+        #: by process id, because what a forked child inherits is its parent's, and must not be touched there; and by
+        #: how many of them the thread stands in that asks
+        self._links: dict[tuple[int, int], Link] = {}
         self._finalizer = weakref.finalize(self, _close_own, self._links)
 
     def put(self, object_id: ObjectId, owner: PeerId, buffers: Sequence[Buffer], grant: bytes = b"") -> None:
@@ -98,18 +104,27 @@ class ObjectClient:
         return PendingPut(link, operation)
 
     def get(
-        self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER, end_at: float = math.inf
+        self,
+        object_id: ObjectId,
+        wait_seconds: float = 0.0,
+        owner: Owner = NO_OWNER,
+        end_at: float = math.inf,
+        on_missing: Callable[[], None] | None = None,
     ) -> Buffer:
-        """The value, in memory that may be written to and is not shared. Waits for an object that does not exist
-        yet, or not for this owner; ObjectNotFound if none comes in that time. TimeoutError if the whole value has not
-        come by `end_at`, an instant of `time.monotonic`."""
+        """Returns the value, in memory that may be written to and is not shared. Waits for an object that does not
+        exist yet, or not for this owner; ObjectNotFound if none comes in that time. TimeoutError if the whole value has
+        not come by `end_at`, an instant of `time.monotonic`. `on_missing` is called once if the storage has no such
+        object and none comes within `MISSING_SECONDS`; the wait then goes on."""
         link = self._link()
         directory = link.directory
         file = None if directory is None else directory.open(object_id)
         if file is not None:
             return file.content()
         operation = GetOperation(object_id, wait_seconds, lambda: bool(link.shares_memory), owner)
-        return PendingGet(link, operation).finish(end_at)
+        pending = PendingGet(link, operation)
+        if on_missing is not None and pending.is_missing():
+            on_missing()
+        return pending.finish(end_at)
 
     def start_get(self, object_id: ObjectId, wait_seconds: float = 0.0, owner: Owner = NO_OWNER) -> PendingGet:
         """The same in two steps, for what is not expected to be there yet: another thread can end the wait."""
@@ -180,7 +195,16 @@ class ObjectClient:
         self._link().run(operation)
 
     def _link(self) -> Link:
-        link = self._links.get(os.getpid())
+        """Returns the link to use. A handler of a signal, or a destructor, may ask in the middle of a turn of the same
+        thread: no answer can come by the link below until it has returned, so it gets another one."""
+        link = self._links.get((os.getpid(), 0))
+        if link is not None and not waits.is_mine(link.lock):
+            return link
+        return next(link for depth in count() if not waits.is_mine((link := self._link_at(depth)).lock))
+
+    def _link_at(self, depth: int) -> Link:
+        key = os.getpid(), depth
+        link = self._links.get(key)
         if link is None:
             with exhaustion_told():
                 new = Link(
@@ -188,11 +212,11 @@ class ObjectClient:
                     self._role,
                     self._software_name,
                     self._timeout_seconds,
-                    self._on_restart,
+                    self._on_restart if not depth else None,
                     self._shown,
                 )
             # Two threads may come here at once: setdefault is atomic.
-            link = self._links.setdefault(os.getpid(), new)
+            link = self._links.setdefault(key, new)
             if link is not new:
                 new.close()
         return link
@@ -239,6 +263,17 @@ class PendingGet:
         self.is_given_up = False
         link.start(operation, is_urgent=False)
 
+    def is_missing(self) -> bool:
+        """Waits until it is done, or its bytes are on their way, or the storage has not had it for `MISSING_SECONDS`.
+        Returns whether the last is so."""
+        operation = self._operation
+        while not operation.is_done and operation.value is None:
+            if self._link.wait(operation, time.monotonic() + MISSING_SECONDS):
+                return False
+            if operation.waits_until():
+                return True
+        return False
+
     def finish(self, end_at: float = math.inf) -> Buffer:
         """The value; raises what went wrong: ObjectNotFound if the storage has waited for it in vain, TimeoutError if
         the storage has not answered by then."""
@@ -261,7 +296,9 @@ class PendingGet:
         self._link.abandon(self._operation)
 
 
-def _close_own(links: dict[int, Link]) -> None:
-    link = links.pop(os.getpid(), None)
-    if link is not None:
+def _close_own(links: dict[tuple[int, int], Link]) -> None:
+    for depth in count():
+        link = links.pop((os.getpid(), depth), None)
+        if link is None:
+            return
         link.close()

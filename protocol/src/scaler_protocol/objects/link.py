@@ -75,7 +75,6 @@ class Link:
         self._role = role
         self._software_name = software_name
         self._on_restart = on_restart
-        self._shown = shown
         #: which storage answered last
         self._server_id: PeerId | None = None
         #: whether large values need not travel; None: there is no session that would tell
@@ -92,7 +91,8 @@ class Link:
         #: so only its keys are listed: to make a pair of each may start the collector, and let other threads run
         self._waiting: dict[Operation, Event] = {}
         self._turned_at = time.monotonic()
-        self._driver = BlockingDriver(self._new_endpoint(0), self)
+        self._driver = BlockingDriver(DealerEndpoint(address, self._new_dialer(0), shown), self)
+        self.lock = self._driver.lock  #: of the thread that takes a turn
         self._keeper: threading.Thread | None = None
         self._has_keeper = False
 
@@ -124,6 +124,18 @@ class Link:
         if operation.error is not None:
             # A copy: its traceback refers to the frames of the caller, and operations outlive the call.
             raise copy(operation.error)
+
+    def wait(self, operation: Operation, end_at: float) -> bool:
+        """Waits until it is done or the time is over, and returns whether it is done. It is to be finished all the
+        same."""
+        try:
+            while not operation.is_done and time.monotonic() < end_at:
+                self._await(operation, end_at)
+        except BaseException:
+            self._waiting.pop(operation, None)
+            self._driver.post((_Abandoned(operation),), is_urgent=False)
+            raise
+        return self._is_done(operation)
 
     def start(self, operation: Operation, is_urgent: bool = True) -> None:
         """As `run`, but no thread waits yet, or ever: the keeper sees to it, or the thread that drives next. What is
@@ -226,7 +238,7 @@ class Link:
         """A message may have been lost on its way: begin with a new session. It replaces the old one, so a put that is
         still on its way there is not stored behind a release in the new one."""
         old = self._driver.endpoint
-        self._driver.endpoint = self._new_endpoint(old.incarnation + 1)
+        self._driver.endpoint = old.successor(self._new_dialer(old.incarnation + 1))
         self._share(None)
         self._requests.interrupted(now)
         self._notify_done()
@@ -265,8 +277,11 @@ class Link:
         while not self._driver.is_stopping:
             try:
                 self._driver.run()
-            except (ScalerError, AddressError, OSError, zmq.ZMQError) as error:  # such as: no descriptor is left
-                _logger.warning("the connection to the object storage: %s", error)
+            except (
+                BaseException
+            ) as error:  # such as: no descriptor is left. Requests would wait for a keeper that ended
+                is_foreseen = isinstance(error, (ScalerError, AddressError, OSError, zmq.ZMQError))
+                _logger.warning("the connection to the object storage: %s", error, exc_info=not is_foreseen)
                 with self._driver.lock:
                     self._requests.expire(time.monotonic())
                     self._notify_done()
@@ -325,9 +340,10 @@ class Link:
             except (memory_files.Unreadable, OSError) as error:
                 _logger.debug("the directory of the object storage is of no use here: %s", error)
 
-    def _new_endpoint(self, incarnation: int) -> DealerEndpoint:
-        """With a higher incarnation than all Hellos of the endpoint before, the storage ends the session of that one
-        before it opens another, and takes nothing of it afterwards. (HSK-7, HSK-14)"""
+    def _new_dialer(self, incarnation: int) -> SessionDialer:
+        """Returns a dialer with a higher incarnation than all Hellos of the dialer before. So the storage ends the
+        session of the earlier dialer before it opens another, and takes nothing of that session afterwards.
+        (HSK-7, HSK-14)"""
         hello = Hello(
             codes.PROTOCOL_VERSION_MIN,
             codes.PROTOCOL_VERSION_MAX,
@@ -338,13 +354,12 @@ class Link:
             software=this_software(self._software_name),
             memory_file=self._proof_of_host(),
         )
-        dialer = SessionDialer(
+        return SessionDialer(
             hello=hello,
             server_name="object storage server",
             allowed_messages=FROM_STORAGE,
             next_peer_id=new_peer_id,  # owners have names of their own
         )
-        return DealerEndpoint(self._address, dialer, self._shown)
 
     def _proof_of_host(self) -> MemoryFile:
         """(HSK-25)"""

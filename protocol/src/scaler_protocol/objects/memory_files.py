@@ -52,7 +52,22 @@ if sys.platform == "linux" and hasattr(os, "memfd_create"):
 else:
     FEATURES = ()
 
-_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+class _Closing(weakref.ref[object]):
+    """Stands for a descriptor in a call of `os.close`, which takes whatever has an `__index__`.
+
+    When a file or a mapping dies, no line of Python runs: in a destructor or a callback that is written in Python, the
+    Ctrl-C of a program would be lost, because whatever is raised there is printed and ignored. So what is called then
+    is `os.close` and `dict.pop`.
+    """
+
+    __slots__ = ("__index__",)
+    __index__: Callable[[], int]
+
+
+#: of the files that are open: when one dies, its key leaves the table, and its descriptor is closed
+_files: dict[weakref.ref[object], _Closing] = {}
+_mappings: dict[weakref.ref[object], None] = {}
 
 
 class Unreadable(Exception):
@@ -71,6 +86,10 @@ class OpenedFile:
         #: without holes, as far as that was looked at
         self.kept_bytes = size
         self._process_id = os.getpid()
+        # A forked child has a descriptor of its own, and closes that. At its end a process closes what is left.
+        closing = _Closing(self, os.close)  # type: ignore[arg-type]
+        closing.__index__ = descriptor.__index__
+        _files[weakref.ref(self, _files.pop)] = closing
 
     def reference(self) -> MemoryFile:
         return MemoryFile(self._process_id, self.descriptor, self.name)
@@ -85,7 +104,7 @@ class OpenedFile:
         if self.size > 0 and len(_mappings) < MAPPINGS:
             try:
                 mapping = mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY)
-                _mappings.add(mapping)
+                _mappings[weakref.ref(mapping, _mappings.pop)] = None
                 return memoryview(mapping)
             except OSError:
                 pass  # out of mappings or descriptors: what is left is a copy
@@ -95,11 +114,6 @@ class OpenedFile:
             while filled < self.size:
                 filled += os.preadv(self.descriptor, [view[filled:]], filled)
         return buffer
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # Also when the interpreter ends, which takes the names of modules first. A forked child has a descriptor of
-        # its own, and closes that.
-        close(self.descriptor)
 
 
 def create(name: bytes, pieces: Sequence[Buffer] = ()) -> OpenedFile:

@@ -13,7 +13,7 @@ from scaler_protocol.process.argument_types import (
 )
 from scaler_protocol.process.arguments import ArgumentParser, flag
 from scaler_protocol.process.event_loop import EVENT_LOOPS, check_event_loop
-from scaler_protocol.process.failures import EXIT_BROKEN, StartupError, UsageError, exit_code_of
+from scaler_protocol.process.failures import EXIT_BROKEN, StartupError, UsageError, end_process, exit_code_of
 from scaler_protocol.process.logs import DEFAULT_LOGGING_PATHS, LoggingOptions, setup_logging
 from scaler_protocol.process.memory import memory_trim
 from scaler_protocol.process.options import (
@@ -22,7 +22,14 @@ from scaler_protocol.process.options import (
     add_program_arguments,
     logging_options,
 )
-from scaler_protocol.process.parent import PARENT_VARIABLE, die_with_parent, follow_parent
+from scaler_protocol.process.parent import (
+    PARENT_VARIABLE,
+    SEARCH_PATH_VARIABLE,
+    adopt_orphans,
+    die_with_parent,
+    follow_parent,
+    restore_search_path,
+)
 from scaler_protocol.process.posix import posix_command, require_posix, use_all_descriptors
 from scaler_protocol.process.preload import PreloadSpecError, execute_preload, parse_preload
 from scaler_protocol.process.secret_options import add_secret, given_secret
@@ -61,11 +68,15 @@ __all__ = [
     "check_event_loop",
     "StartupError",
     "UsageError",
+    "end_process",
     "exit_code_of",
     "DEFAULT_LOGGING_PATHS",
     "LoggingOptions",
     "setup_logging",
     "PARENT_VARIABLE",
+    "SEARCH_PATH_VARIABLE",
+    "restore_search_path",
+    "adopt_orphans",
     "die_with_parent",
     "follow_parent",
     "posix_command",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from scaler_protocol.process import completion
+from scaler_protocol.process import completion, config_file
 from scaler_protocol.process.argument_types import BOOLEANS, boolean
 from scaler_protocol.process.failures import EXIT_USAGE
 from scaler_protocol.process.settings import environment_prefix, named_file, use_settings
@@ -48,13 +48,25 @@ class ArgumentParser(argparse.ArgumentParser):
         """The command line, before the environment, before the file, before the defaults."""
         completion.complete(self)
         given = list(sys.argv[1:] if arguments is None else arguments)
-        given = explicit_flags(self, given)
+        given = explicit_flags(self, addresses_apart(self, given))
         if not self.section:
             return self.parse_args(given)
         use_settings(self, given, settings_environment() if environment is None else environment)
         options = self.parse_args(given)
         if options.config != named_file(given)[0]:
             self.error(f"write --config {options.config}, in full and with a space")
+        return options
+
+    def parse_args(  # type: ignore[override] # typeshed's overloads for a namespace of another class
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parses the command line. An unknown option ends the command; the message names the option that is nearest."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [name for action in self._actions for name in shown_names(action)]
+            guesses = [config_file.nearest(word.partition("=")[0], known, 0.7) for word in unknown if word[:1] == "-"]
+            meant = f"; did you mean {guesses[0]}?" if any(guesses[:1]) else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return options
 
     def format_help(self) -> str:
@@ -129,3 +141,20 @@ def explicit_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
         f"{argument}=True" if argument in names and follower.lower() not in BOOLEANS else argument
         for argument, follower in zip(arguments, followers, strict=False)
     ]
+
+
+def addresses_apart(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
+    """Returns the command line with each address moved in front of an option that takes a list: in
+    `--logging-paths FILE tcp://…` the address is the command's, not another path."""
+    lists = {name for action in parser._actions if action.nargs == "+" for name in action.option_strings}
+    moved: list[str] = []
+    begin = None  # of the list that the arguments are in
+    for argument in arguments:
+        if argument.startswith("-"):
+            begin = len(moved) if argument in lists else None
+        elif begin is not None and "://" in argument and len(moved) > begin + 1:
+            moved.insert(begin, argument)
+            begin += 1
+            continue
+        moved.append(argument)
+    return moved

@@ -75,9 +75,14 @@ def check_key(key: str, known: Iterable[str], place: str) -> None:
         raise UsageError(f"{place}: there is no key {key}{_or_nearest(key, known)}")
 
 
-def _or_nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """Returns the known name that is most like this one, or the empty text: none is alike to the `cutoff` (0 to 1)."""
     import difflib  # here, as few commands have anything to say of a wrong name
 
+    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), "")
+
+
+def _or_nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    found = difflib.get_close_matches(plain(name), known, 1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else f"; there are: {', '.join(sorted(known))}"
+    found = nearest(plain(name), known, 0.5)
+    return f"; did you mean {found}?" if found else f"; there are: {', '.join(sorted(known))}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+
 from scaler_protocol.errors import ScalerError
 
 EXIT_FAILURE = 1
@@ -19,6 +22,16 @@ class UsageError(ScalerError):
 class StartupError(ScalerError):
     """What was asked is sensible, but this machine cannot do it now: a port is taken, a file cannot be written.
     Exit code 1."""
+
+
+def end_process(thread: str, error: BaseException) -> None:
+    """Ends this process with EXIT_BROKEN, because a thread that it cannot do without has failed. The thread is then the
+    only one that knows: without it the process would stand still and look well."""
+    logging.critical(
+        "this is a mistake in Scaler: the thread %s has failed, so the process ends", thread, exc_info=error
+    )
+    logging.shutdown()
+    os._exit(EXIT_BROKEN)
 
 
 def exit_code_of(error: ScalerError) -> int:

@@ -1,8 +1,9 @@
-"""Not outliving the process that started us. A killed parent runs no cleanup, so the child has to notice by itself.
+"""Not outliving the process that started us. A killed parent runs no cleanup, so the child has to notice by itself, or
+a process above it takes it over (`adopt_orphans`).
 
-Two means, because Linux's own one has a trap: PR_SET_PDEATHSIG fires when the *thread* that made the child ends, not
-when its process does. Right for children of a single-threaded parent (`die_with_parent`); wrong for a command that
-a user's worker thread started, which therefore watches the process itself (`follow_parent`).
+The child has two means, because Linux's own one has a trap: PR_SET_PDEATHSIG fires when the *thread* that made the
+child ends, not when its process does. Right for children of a single-threaded parent (`die_with_parent`); wrong for a
+command that a user's worker thread started, which therefore watches the process itself (`follow_parent`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import threading
 
 PARENT_VARIABLE = "SCALER_PARENT_PID"
 """Set in the environment of a command: "end when this process does". The local cluster sets it for all it starts."""
+SEARCH_PATH_VARIABLE = "SCALER_PARENT_PYTHONPATH"
+"""The PYTHONPATH of a program that starts a command with another one, for what tasks start; empty: it has none."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _POLL_SECONDS = 1.0
 
 
@@ -37,6 +41,23 @@ def die_with_parent(expected_parent_id: int, signal_number: int | None = None) -
         os.kill(os.getpid(), number)
 
 
+def adopt_orphans() -> None:
+    """Makes every descendant of this process its child when the descendant's own parent ends, unless a process between
+    them does the same. Linux only; elsewhere nothing happens."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def restore_search_path() -> None:
+    """Gives what tasks start the PYTHONPATH that they would have without us: `sys.path` is made already. Another Python
+    would take the modules of ours for its own."""
+    before = os.environ.pop(SEARCH_PATH_VARIABLE, None)
+    if before:
+        os.environ["PYTHONPATH"] = before
+    elif before is not None:
+        os.environ.pop("PYTHONPATH", None)
+
+
 def follow_parent() -> None:
     """If PARENT_VARIABLE names a process: get SIGTERM when it ends. Children of ours are not to follow it as well."""
     text = os.environ.pop(PARENT_VARIABLE, "")
@@ -46,8 +67,11 @@ def follow_parent() -> None:
 
 
 def _follow(parent_id: int) -> None:
-    _wait_for_exit(parent_id)
-    logging.info("process %d, which started this one, has ended", parent_id)
+    try:
+        _wait_for_exit(parent_id)
+        logging.info("process %d, which started this one, has ended", parent_id)
+    except BaseException as error:
+        logging.critical("process %d, which started this one, is out of sight", parent_id, exc_info=error)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -47,7 +47,7 @@ def execute_preload(text: str) -> Any:
     """Import the module and call the function; what it returns."""
     preload = parse_preload(text)
     target = _target(preload)
-    logging.info(
+    logging.getLogger("scaler.worker").info(
         "preloading: %s:%s with args %r and kwargs %r",
         preload.module, preload.function, preload.arguments, dict(preload.keywords),
     )  # fmt: skip

@@ -127,17 +127,29 @@ def _write_all_text() -> None:
         )
 
 
-def run_server(main: ServerMain, logging_options: LoggingOptions, event_loop: str = "builtin") -> int:
-    """Run an asyncio server until SIGINT or SIGTERM. The exit code is 0 after an orderly end, and EXIT_BROKEN when any
-    callback of the loop raised: half of what it had to do is done, and what it was told is acknowledged already. A
-    process that is gone is what all others know to recover from; one that goes on would lie to them for ever."""
+def run_server(main: ServerMain, logging_options: LoggingOptions | None, event_loop: str = "builtin") -> int:
+    """Runs an asyncio server until SIGINT or SIGTERM.
+
+    Returns 0 after an orderly end, and EXIT_BROKEN if a callback of the loop raised: half of its work is done, and
+    what it received is acknowledged already. All peers can recover from a process that ended; a process that goes on
+    in such a state would send them wrong answers.
+
+    Args:
+        main: the server; it ends after its event is set.
+        logging_options: None: the command has set up its log already.
+        event_loop: one of EVENT_LOOPS.
+    """
     loop = new_event_loop(event_loop)
     try:
-        setup_logging(logging_options)
+        if logging_options is not None:
+            setup_logging(logging_options)
         logging.info("use event loop: %s", event_loop)
         return loop.run_until_complete(_until_signal(loop, main))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
+        # The loop closes its end of the pipe before it takes its handlers off: for a signal in between, Python would
+        # write about a bad descriptor on standard error.
+        signal.set_wakeup_fd(-1)
         loop.close()
 
 

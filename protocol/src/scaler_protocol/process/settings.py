@@ -6,6 +6,7 @@ Every value is converted by the option's own type, one by one, so that a mistake
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from scaler_protocol.process.arguments import ArgumentParser
 
 _FILE_OPTIONS = {"--config": "config", "-c": "config", "--config-entry": "config_entry"}
-_NOT_SETTINGS = ("help", "config", "config_entry")
+_NOT_SETTINGS = ("help", "config", "config_entry", "version")
+
+#: From how alike on a variable of the environment is taken for a mistyped option (0 to 1).
+_MISTYPED = 0.8
 
 
 def environment_prefix(section: str) -> str:
@@ -80,9 +84,19 @@ def named_file(arguments: Sequence[str]) -> tuple[str | None, int | None]:
 def _from_environment(
     parser: ArgumentParser, actions: Mapping[str, argparse.Action], environment: Mapping[str, str]
 ) -> Iterator[tuple[argparse.Action, Any, str]]:
-    """Names that are no option of ours are left alone: others put theirs there too."""
+    """Yields the options that the environment gives. A variable that is nearly the name of an option gets a warning on
+    standard error. Other names are left alone: Kubernetes sets SCALER_SCHEDULER_PORT for a service of that name."""
+    prefix = environment_prefix(parser.section)
+    variables = {prefix + key.upper() for key in actions} | {f"{prefix}CONFIG"}
+    for name in sorted(environment.keys() - variables):
+        meant = config_file.nearest(name[len(prefix) :], {key.upper() for key in actions}, _MISTYPED)
+        if name.startswith(prefix) and meant:
+            print(
+                f"{parser.prog}: warning: the environment's {name} has no effect; did you mean {prefix}{meant}?",
+                file=sys.stderr,
+            )
     for key, action in actions.items():
-        name = environment_prefix(parser.section) + key.upper()
+        name = prefix + key.upper()
         if name in environment:
             raw: Any = environment[name]
             yield action, raw.split() if action.nargs == "+" else raw, f"environment: {name}"

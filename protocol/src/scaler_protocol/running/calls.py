@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from scaler_protocol import values
+from scaler_protocol import classes, values
 from scaler_protocol.codes import (
     BAD_BATCH,
     CALL_PACKED,
@@ -18,6 +18,7 @@ from scaler_protocol.codes import (
     KIND_OBJECT,
     NO_SUCH_OBJECT,
     OWNER_GONE,
+    QUOTA,
     RESULT_UNREADABLE,
     ROLE_WORKER,
     STORAGE_FULL,
@@ -31,8 +32,9 @@ from scaler_protocol.objects import ObjectClient
 from scaler_protocol.records import dataclass
 from scaler_protocol.running.errors import TaskFailed, other_content, unreadable
 from scaler_protocol.running.kept import KeptValues
-from scaler_protocol.running.loaded import Shelves
+from scaler_protocol.running.loaded import Anew, Shelves
 from scaler_protocol.running.named import PREFIX, NamedFunctions
+from scaler_protocol.running.state import can_be_shared
 
 OBJECT_WAIT_SECONDS = 30.0
 """A task may overtake its objects on another connection, and a storage that was restarted gets them again from their
@@ -84,6 +86,14 @@ class Context:
         return Owner(self.client, self.owner_grant)
 
 
+class Place(Protocol):
+    """Of a task among those that its worker runs at a time."""
+
+    def block(self) -> None: ...  #: others may have it
+
+    def unblock(self) -> None: ...  #: returns when the task has a place again
+
+
 class Objects:
     """Functions, serializers and large values, fetched when first needed. `fetched` is told of the first two."""
 
@@ -92,9 +102,11 @@ class Objects:
         named: NamedFunctions | None = None,
         fetched: Callable[[bytes, ObjectId, bytes], None] = lambda *_: None,
         shown: Pass | None = None,
+        kept: KeptValues | None = None,
     ) -> None:
         self.storage_address = ""
-        self._shown = shown
+        self.place: Place | None = None  #: of the task that fetches: lent while an object is missing (WRK-69)
+        self.shown = shown
         self._named = NamedFunctions() if named is None else named
         self.retention_seconds = 3600.0  #: WRK-22
         self._renewed_at = 0.0
@@ -104,7 +116,7 @@ class Objects:
         #: functions and serializers that came with tasks of a family, and need not be fetched for it
         self.brought: dict[tuple[bytes, ObjectId], bytes] = {}
         self._fetched = fetched
-        self.kept = KeptValues()
+        self.kept = KeptValues() if kept is None else kept
         self._shelves = Shelves()
         self.family = b""
         #: what was loaded for this family. The processor loop looks functions up in it by itself
@@ -146,29 +158,44 @@ class Objects:
         return max(0.0, self._renewed_at + self.retention_seconds - now)
 
     def load_function(self, object_id: ObjectId, owner: Owner) -> Callable[..., Any]:
-        """`owner`: for whom it is fetched, if it was not loaded for that family."""
-        function: Callable[..., Any] = self._load(object_id, owner, "function")
+        """Returns the function for one call. `owner`: for whom it is fetched, if it was not loaded for that family."""
+        count = classes.Count.read
+        found, content = self._find(object_id, owner, "function")
+        if type(found) is Anew:
+            found = self._read(found.content, object_id, "function")
+        elif content is not None and not (classes.Count.read == count and can_be_shared(found)):
+            self.shelf.loaded[object_id] = Anew(content)
+        function: Callable[..., Any] = found
         return function
 
     def serializer(self, object_id: ObjectId, owner: Owner) -> Any:
-        return self._load(object_id, owner, "serializer")
+        """Returns the serializer of a client, which all its calls share unless its classes travel with it: then a
+        call has its own, whose classes are those of the call's function and arguments."""
+        found = classes.read.get(object_id)
+        if found is None:
+            count = classes.Count.read
+            found, content = self._find(object_id, owner, "serializer")
+            if type(found) is Anew:
+                found = self._read(found.content, object_id, "serializer")
+                classes.read[object_id] = found
+            elif content is not None and classes.Count.read != count:
+                self.shelf.loaded[object_id] = Anew(content)
+                classes.read[object_id] = found
+        return found
 
-    def _load(self, object_id: ObjectId, owner: Owner, what: str) -> Any:
+    def _find(self, object_id: ObjectId, owner: Owner, what: str) -> tuple[Any, bytes | None]:
+        """Returns what is kept under this id; or it is read, and its bytes are returned as well."""
         self.use_family(owner.family)
         shelf = self.shelf
         loaded = shelf.loaded.get(object_id)
         if loaded is None:
             loaded = shelf.take_older(object_id)
-        if loaded is None:
-            try:
-                content = self._code(object_id, owner, what)
-                loaded = self._read(content)
-            except (TaskFailed, MemoryError):
-                raise
-            except Exception as error:
-                raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
-            shelf.put(object_id, loaded, len(content))
-        return loaded
+        if loaded is not None:
+            return loaded, None
+        content = self._code(object_id, owner, what)
+        loaded = self._read(content, object_id, what)
+        shelf.put(object_id, loaded, len(content))
+        return loaded, content
 
     def _code(self, object_id: ObjectId, owner: Owner, what: str) -> bytes:
         """The bytes of a function or serializer, compared with its id. Every peer can compute such an id, so another
@@ -182,24 +209,44 @@ class Objects:
         self._fetched(self.family, object_id, content)
         return content
 
-    def _read(self, content: bytes) -> Any:
-        return self._named.find(content) if content.startswith(PREFIX) else values.loads(content)
+    def _read(self, content: bytes, object_id: ObjectId, what: str) -> Any:
+        try:
+            return self._named.find(content) if content.startswith(PREFIX) else values.loads(content)
+        except (TaskFailed, MemoryError):
+            raise
+        except Exception as error:
+            raise unreadable(f"the task's {what} (object {object_id.hex()})", error) from error
 
     def fetch(self, object_id: ObjectId, owner: Owner, what: str) -> Buffer:
         try:
-            return self.ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS, owner))
+            return self._get(object_id, owner)
         except ObjectNotFound as error:
             text = f"{what} (object {object_id.hex()}) is lost, and did not come back within {OBJECT_WAIT_SECONDS:g} s"
             raise TaskFailed(NO_SUCH_OBJECT, text) from error
         except StorageError as error:
             raise TaskFailed(STORAGE_UNREACHABLE, f"{what} cannot be fetched on this worker: {error}") from error
 
+    def _get(self, object_id: ObjectId, owner: Owner) -> Buffer:
+        """Gets it. A task that ends without its object takes no place back: it ends with its place lent."""
+        place, is_lent = self.place, False
+
+        def lend() -> None:
+            nonlocal is_lent
+            if place is not None:
+                is_lent = True
+                place.block()
+
+        value = self.ask(lambda storage: storage.get(object_id, OBJECT_WAIT_SECONDS, owner, on_missing=lend))
+        if place is not None and is_lent:
+            place.unblock()
+        return value
+
     def store(self, object_id: ObjectId, owner: Owner, buffers: Sequence[Buffer]) -> None:
         """The return value of a task that has run."""
         try:
             self.ask(lambda storage: storage.put(object_id, owner.peer_id, buffers, owner.grant))
         except StorageError as error:
-            code = error.code if error.code in (OWNER_GONE, STORAGE_FULL, EXISTS) else STORAGE_UNREACHABLE
+            code = error.code if error.code in (OWNER_GONE, STORAGE_FULL, QUOTA, EXISTS) else STORAGE_UNREACHABLE
             text = f"the task has run, and its return value cannot be stored: {error}"
             raise TaskFailed(code, text, has_run=True) from error
 
@@ -226,7 +273,7 @@ class Objects:
                 raise StorageError("the scheduler has named no object storage; start it with -osa ADDRESS")
             silence_seconds = SILENCE_SECONDS if self._silent_since is None else SILENCE_AGAIN_SECONDS
             self._client = ObjectClient(
-                self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds, shown=self._shown
+                self.storage_address, ROLE_WORKER, "scaler-worker", silence_seconds, shown=self.shown
             )
         return self._client
 
@@ -303,6 +350,13 @@ def result_of(
     return KIND_OBJECT, object_id
 
 
+def store_exception(objects: Objects, context: Context, task_id: TaskId, attempt: int, serialized: bytes) -> ObjectId:
+    """Stores it as the result of this attempt, which has no other. Raises TaskFailed. (OWN-10)"""
+    object_id = result_object_id(task_id, attempt, context.result_salt, context.client)
+    objects.store(object_id, context.owner, [serialized])
+    return object_id
+
+
 def serialized(value: Any, context: Context, objects: Objects, what: str) -> list[Buffer]:
     """Runs user code. `what` the value is, for the error."""
     try:
@@ -317,7 +371,24 @@ def serialized(value: Any, context: Context, objects: Objects, what: str) -> lis
         raise
     except Exception as error:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        text = f"the {what}, a {kind}, cannot be serialized: {type(error).__name__}: {error}"
+        reason = str(error) if context.serializer else _reason_of(value, error)
+        text = f"the {what}, a {kind}, cannot be serialized: {type(error).__name__}: {reason}"
         if isinstance(value, Generator):
             text += ". Return list(...) of it, or call the function with client.stream()"
         raise TaskFailed(RESULT_UNREADABLE, text) from error
+
+
+def _reason_of(value: Any, error: Exception) -> str:
+    from scaler_protocol import unpicklable  # after a failure only
+
+    return unpicklable.reason_of(value, error, _failure_of)
+
+
+def _failure_of(value: Any) -> Exception | None:
+    try:
+        values.dumps(value)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        return error
+    return None

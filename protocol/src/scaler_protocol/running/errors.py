@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
 from scaler_protocol import codec, values
@@ -16,7 +17,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
     TASK_RAISED,
 )
-from scaler_protocol.ids import ObjectId
+from scaler_protocol.ids import STORED, ObjectId
 from scaler_protocol.messages import TaskError
 from scaler_protocol.raised import portable
 from scaler_protocol.unreadable import import_hint, reason_of
@@ -24,6 +25,9 @@ from scaler_protocol.unreadable import import_hint, reason_of
 MESSAGE_CHARACTERS = 4 * 1024
 TEXT_CHARACTERS = 12 * 1024
 SPARE_BYTES = 2 * 1024  # of the inline limit, for the frame around the parts
+
+Store = Callable[[bytes], ObjectId]
+"""Stores the bytes of an exception in the client's name, and returns their object."""
 
 NOT_BEGUN = frozenset(
     (BAD_BATCH, FUNCTION_UNREADABLE, NO_SUCH_OBJECT, STORAGE_UNREACHABLE, CODE_SET_REFUSED, ENVIRONMENT_FAILED)
@@ -53,6 +57,16 @@ def unreadable(what: str, error: Exception) -> TaskFailed:
     return TaskFailed(FUNCTION_UNREADABLE, f"{what} cannot be read on this worker: {reason_of(error)}")
 
 
+def before_call(error: BaseException) -> BaseException:
+    """Returns what a task ends with, if this was raised before it had its arguments: whatever reading them raises is
+    not the task's own error."""
+    if isinstance(error, TaskFailed | MemoryError) or not isinstance(error, Exception):
+        return error
+    told = unreadable("an argument of the task", error)
+    told.__cause__ = error
+    return told
+
+
 def other_content(what: str, object_id: ObjectId) -> TaskFailed:
     """For a function or serializer that has not the bytes of which its id is the hash (STO-29)."""
     text = (
@@ -63,26 +77,28 @@ def other_content(what: str, object_id: ObjectId) -> TaskFailed:
     return TaskFailed(FUNCTION_UNREADABLE, text)
 
 
-def encode_exception(error: BaseException, inline_bytes: int) -> bytes:
-    """The TaskError of an exception, cut so that it never exceeds the inline limit."""
+def encode_exception(error: BaseException, inline_bytes: int, store: Store | None = None) -> bytes:
+    """Returns the TaskError of an exception, of at most `inline_bytes`: texts are cut. An exception that has no room is
+    stored; if that cannot be done, the client will raise a RemoteError. (PAY-2)"""
     is_users = not isinstance(error, TaskFailed)
     hint = _with_import_hint(error)
     code = error.code if isinstance(error, TaskFailed) else TASK_RAISED
     shown = error if is_users else (error.__cause__ or error)
-    message = _cut(_text_of(error), MESSAGE_CHARACTERS)
-    text = _cut(_traceback_text(shown) + hint, TEXT_CHARACTERS)
-    room = inline_bytes - SPARE_BYTES - 4 * (len(message) + len(text))
+    type_name = _cut(_type_name(error) if is_users else "TaskFailed", 256, inline_bytes // 8)
+    message = _cut(_text_of(error), MESSAGE_CHARACTERS, inline_bytes // 8)
+    text = _cut(_traceback_text(shown) + hint, TEXT_CHARACTERS, inline_bytes // 4)
     serialized = _serialized(error) if is_users else b""
-    type_name = _type_name(error) if is_users else "TaskFailed"
-    return codec.encode_task_error(
-        TaskError(
-            code=code,
-            type_name=type_name[:256],
-            message=message,
-            text=text,
-            serialized=serialized if len(serialized) <= room else b"",
-        )
-    )
+    texts_bytes = sum(len(one.encode()) for one in (type_name, message, text))
+    if len(serialized) > inline_bytes - min(SPARE_BYTES, inline_bytes // 4) - texts_bytes:
+        serialized = _stored(serialized, store)
+    return codec.encode_task_error(TaskError(code, type_name, message, text, serialized))
+
+
+def _stored(serialized: bytes, store: Store | None) -> bytes:
+    try:
+        return STORED + store(serialized) if store is not None else b""
+    except TaskFailed:  # the storage is full, or cannot be reached
+        return b""
 
 
 def _with_import_hint(error: BaseException) -> str:
@@ -109,11 +125,16 @@ def _type_name(error: BaseException) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _cut(text: str, limit: int) -> str:
-    """The beginning and the end: in a traceback both say more than the middle. Lone surrogates become '?'."""
+def _cut(text: str, limit: int, most_bytes: int) -> str:
+    """Returns the beginning and the end: in a traceback both say more than the middle. Lone surrogates become '?'."""
+    cut = text
     if len(text) > limit:
-        text = f"{text[: limit // 2]}\n… {len(text) - limit} characters left out …\n{text[-limit // 2 :]}"
-    return text.encode("utf-8", "replace").decode("utf-8")
+        cut = f"{text[: limit // 2]}\n… {len(text) - limit} characters left out …\n{text[-limit // 2 :]}"
+    encoded = cut.encode("utf-8", "replace")
+    if len(encoded) <= most_bytes:
+        return encoded.decode("utf-8")
+    fewer = most_bytes // 4 - 20  # a character has up to four bytes, and the sentence in the middle some as well
+    return _cut(text, fewer, most_bytes) if 0 < fewer < limit else encoded[:most_bytes].decode("utf-8", "ignore")
 
 
 def _traceback_text(error: BaseException) -> str:
@@ -134,10 +155,7 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def _serialized(error: BaseException) -> bytes:
-    """The pickled exception if it comes out as what went in, else nothing: the client then raises a plain RemoteError.
-
-    Exceptions whose __init__ wants other arguments than `args` pickle well and explode when they are read.
-    """
+    """Returns the pickled exception, or nothing if it cannot be read back: the client then raises a RemoteError."""
     try:
         data = b"".join(values.dumps(portable(error)))
         copy = values.loads(data)

@@ -17,6 +17,15 @@ REMEMBERED_BYTES = 64 * 1024 * 1024
 REMEMBERED_FAMILIES = 16
 
 
+class Anew:
+    """Stands for a function that each call reads for itself: see `can_be_shared`."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+
 class Shelf:
     """What was loaded for one family."""
 

@@ -38,7 +38,7 @@ class Profile:
         self._cpu_ns = time.thread_time_ns()
 
     def finish(self) -> bytes:
-        cpu_ns = time.thread_time_ns() - self._cpu_ns
+        cpu_ns = max(time.thread_time_ns() - self._cpu_ns, 0)  # a child that the call has forked begins at zero
         duration_ns = time.perf_counter_ns() - self._started_ns
         return _pack(duration_ns, cpu_ns, max(getrusage(RUSAGE_SELF).ru_maxrss - self._peak, 0) * 1024)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import secrets
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
@@ -74,9 +75,12 @@ def run(
             _store(outlet, stream_object_id(stream, VALUE, writing.count), value)
             writing.count += 1
     finally:
-        close = getattr(values, "close", None)
-        if close is not None:
-            close()  # if the task is canceled while the generator is not running, its `finally` runs here
+        try:
+            close = getattr(values, "close", None)
+            if close is not None:
+                close()  # if the task is canceled while the generator is not running, its `finally` runs here
+        finally:
+            _leave(outlet, stream, writing)
 
 
 def _begin(outlet: Outlet, stream: StreamId) -> None:
@@ -123,6 +127,20 @@ def _check_mark(outlet: Outlet, stream: StreamId, writing: Writing) -> None:
     if outlet.get(stream_object_id(stream, BEGUN, 0), 0.0) is None:
         outlet.release([stream_object_id(stream, VALUE, number) for number in writing.unread()])
         raise ObjectStorageException("the client has left the stream, and has taken no further value")
+
+
+def _leave(outlet: Outlet, stream: StreamId, writing: Writing) -> None:
+    """Ends with the generator, perhaps while a value was on its way to the storage. (WRK-60)
+
+    The answer comes behind everything that this task has sent to the storage. So if the mark is there, all values have
+    arrived before the end of the task is told, and the client that clears the stream then finds them. If it is not, the
+    client has cleared the stream before, as one does whose scheduler has given this worker up, and only this task knows
+    of what came after that.
+    """
+    with contextlib.suppress(StorageError):  # cut off from the storage: what is there goes with its client
+        if outlet.get(stream_object_id(stream, BEGUN, 0), 0.0) is None:
+            numbers = range(writing.unread().start, writing.count + 1)
+            outlet.release([stream_object_id(stream, VALUE, number) for number in numbers])
 
 
 def _wait_for_credit(context: task_context.TaskContext, outlet: Outlet, stream: StreamId, writing: Writing) -> None:

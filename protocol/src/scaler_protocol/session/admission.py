@@ -30,6 +30,8 @@ class Proof(NamedTuple):
     """The CURVE public key with which the connection was opened; empty where there is none."""
     is_same_user: bool = False
     """The kernel says that the other end is a process of this server's user: the local lane."""
+    host: str = ""
+    """The address of the other end, for the audit only; empty where it is not known, and on the local lane."""
 
 
 NO_PROOF = Proof()
@@ -46,6 +48,15 @@ _EARLY_TEXT = (
 )
 
 
+class Judged(NamedTuple):
+    """One Hello and what came of it, for the audit. A Hello that resumes a session, or repeats one, is not audited."""
+
+    hello: Hello
+    proof: Proof
+    outcome: Identity | Reject | None
+    """The Reject, or whose session was opened: None without keys."""
+
+
 class Admission:
     """The rule of one server. Without a keyring, every dialer that reaches its port is admitted."""
 
@@ -54,11 +65,15 @@ class Admission:
         keyring: Keyring | None = None,
         wall_clock: Callable[[], float] = lambda: 0.0,
         speaks_for_worker: Callable[[Hello, Identity], bool | None] = lambda hello, identity: bool(hello.parent_task),
+        audit: Callable[[Judged], None] = lambda judged: None,
     ) -> None:
         """`speaks_for_worker`: whether a client with this Hello is part of a worker of that identity, so that the
         worker's ticket is enough; None as long as that is not known."""
         self.keyring = keyring
+        self.audit = audit
         self._speaks_for_worker = speaks_for_worker
+        #: looks at the file of the keys before a ticket is refused; whether it has others than before
+        self.reread: Callable[[], bool] = lambda: False
         self._wall_clock = wall_clock
         self._account = None if keyring is None else local_identity()
         #: seconds since 1970, when the first ticket of those that were admitted may have expired
@@ -70,6 +85,8 @@ class Admission:
         """The identity that the session of this Hello gets, None without keys; or the Reject of a Hello that may
         neither open a session nor move one."""
         found = self._judge(hello, proof, current)
+        if isinstance(found, Refusal) and self.reread():
+            found = self._judge(hello, proof, current)
         if isinstance(found, Identity) and current is None and self._is_early(hello, found):
             found = Refusal(_EARLY_TEXT, codes.OVERLOADED)
         if isinstance(found, Refusal):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId, RoutingId
 from scaler_protocol.keys import user_of
-from scaler_protocol.messages import Bye, Error, Hello
-from scaler_protocol.session.admission import Proof
+from scaler_protocol.messages import Bye, Error, Hello, Reject
+from scaler_protocol.session.admission import Admission, Judged, Proof
 from scaler_protocol.session.bounds import Bounds
 from scaler_protocol.session.channel import Encode
 from scaler_protocol.session.deadlines import Deadlines
-from scaler_protocol.session.events import Lost, SessionEvent
+from scaler_protocol.session.events import Lost, SessionEvent, complained, text_of
 from scaler_protocol.session.outlet import Outlet
 from scaler_protocol.session.server_session import ServerSession
 from scaler_protocol.session.vanishing import Lines, VanishedHosts
@@ -20,6 +20,8 @@ _ORDERLY = frozenset({codes.OK, codes.SHUTTING_DOWN})
 
 
 class Parting(Outlet):
+    admission: Admission
+
     def __init__(self, encode: Encode, bounds: Bounds, grace_seconds: float, vanished: VanishedHosts) -> None:
         super().__init__(encode, bounds)
         self._vanished = vanished
@@ -54,6 +56,17 @@ class Parting(Outlet):
             if hosts.is_gone(session, lines.facts_of(session.routing_id), now):
                 text = f"its host has given no sign for {hosts.seconds:g} s"
                 self._part(session, codes.LEASE_EXPIRED, text, "LIV-15")
+
+    def _refuse(self, routing_id: RoutingId, hello: Hello, proof: Proof, reject: Reject, now: float) -> None:
+        self.admission.audit(Judged(hello, proof, reject))
+        self._send_reject(routing_id, reject, now)
+
+    def _receive_error(self, session: ServerSession, error: Error) -> None:
+        """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
+        if error.fatal:
+            self._end(session, error.code, text_of(error), is_orderly=False)
+        else:
+            self._events.append(complained(session.peer_id, error))
 
     def _report_gap(self, session: ServerSession, seq: int, now: float) -> None:
         """This socket can no longer carry the session; another one can (SES-5, SES-33)."""

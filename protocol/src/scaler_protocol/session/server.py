@@ -40,10 +40,10 @@ from scaler_protocol.messages import (
     Timers,
 )
 from scaler_protocol.session import handshake
-from scaler_protocol.session.admission import NO_PROOF, Admission, Proof
+from scaler_protocol.session.admission import NO_PROOF, Admission, Judged, Proof
 from scaler_protocol.session.bounds import SESSIONS, Bounds, Quota
 from scaler_protocol.session.channel import GAP, IN_ORDER, Counts, Encode
-from scaler_protocol.session.events import Opened, Received, SessionEvent, complained, text_of
+from scaler_protocol.session.events import Opened, Received, SessionEvent, text_of
 from scaler_protocol.session.gate import Gate
 from scaler_protocol.session.handshake import ServerTerms, Verdict, WelcomeFields, WelcomeOf
 from scaler_protocol.session.parting import Parting
@@ -340,12 +340,12 @@ class SessionServer(Parting):
         current = self._by_peer.get(hello.peer_id)
         found = self._refusal(routing_id, hello, current) or self.admission.admit(hello, proof, current, self.terms)
         if isinstance(found, Reject):
-            self._send_reject(routing_id, found, now)
+            self._refuse(routing_id, hello, proof, found, now)
         elif current is None and not self._bounds.has_room(user_of(found)):
             self.full_count += 1
-            self._send_reject(routing_id, handshake.full(self.terms, len(self._by_peer)), now)
+            self._refuse(routing_id, hello, proof, handshake.full(self.terms, len(self._by_peer)), now)
         elif current is None:
-            self._open(routing_id, hello, found, now)
+            self._open(routing_id, hello, proof, found, now)
         elif current.routing_id == routing_id and current.hello == hello:
             self._say_outside(current, self._encode(current.welcome, 0, current.channel.received_seq))
         elif self._events:
@@ -373,18 +373,18 @@ class SessionServer(Parting):
         verdict = handshake.judge(hello, current.hello, current.session_id, current.channel)
         if verdict is Verdict.STALE:
             text = "a newer session of this peer id is in use: is a second process running under the same id?"
-            self._send_reject(routing_id, handshake.reject(self.terms, codes.SESSION_REPLACED, text), now)
+            self._refuse(routing_id, hello, proof, handshake.reject(self.terms, codes.SESSION_REPLACED, text), now)
         elif not self._bounds.resumes.admits(hello.peer_id, now):
             text = "this peer id has dialed too often within a second: dial again later"
-            self._send_reject(routing_id, handshake.reject(self.terms, codes.OVERLOADED, text), now)
+            self._refuse(routing_id, hello, proof, handshake.reject(self.terms, codes.OVERLOADED, text), now)
         elif verdict is Verdict.REPLACE:
-            self._replace(current, routing_id, hello, identity, now)
+            self._replace(current, routing_id, hello, proof, identity, now)
         elif verdict is Verdict.RESUME and self._gate.is_strained and not self._gate.is_relieved(hello.peer_id):
             self._park(current, routing_id, hello, proof, now)
         else:
             self._attach(current, routing_id, hello, verdict, now)
 
-    def _open(self, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float) -> None:
+    def _open(self, routing_id: RoutingId, hello: Hello, proof: Proof, identity: Identity | None, now: float) -> None:
         self._last_session_id += 1
         welcome = handshake.welcome(self.terms, hello, identity, self._last_session_id)
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
@@ -398,9 +398,16 @@ class SessionServer(Parting):
         self._vanished.watch(session)
         self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
         self._events.append(Opened(hello.peer_id, hello, welcome, identity))
+        self.admission.audit(Judged(hello, proof, identity))
 
     def _replace(
-        self, current: ServerSession, routing_id: RoutingId, hello: Hello, identity: Identity | None, now: float
+        self,
+        current: ServerSession,
+        routing_id: RoutingId,
+        hello: Hello,
+        proof: Proof,
+        identity: Identity | None,
+        now: float,
     ) -> None:
         text = "another session was opened under the same peer id"
         if current.routing_id is not None and current.routing_id != routing_id:
@@ -408,7 +415,7 @@ class SessionServer(Parting):
             error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
             self.transmissions.append((current.routing_id, self._encode(error, 0, 0)))
         self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
-        self._open(routing_id, hello, identity, now)
+        self._open(routing_id, hello, proof, identity, now)
 
     def _attach(
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float
@@ -473,13 +480,6 @@ class SessionServer(Parting):
         elif not isinstance(message, Pong):
             self.rejected_count += 1
             self._complain(session, codes.BAD_ENVELOPE, seq, f"{type(message).__name__} must have seq 0", "SES-1", now)
-
-    def _receive_error(self, session: ServerSession, error: Error) -> None:
-        """Taken by `fatal` alone, whatever its seq: an Error is never answered with an Error (ERR-4, ERR-5)."""
-        if error.fatal:
-            self._end(session, error.code, text_of(error), is_orderly=False)
-        else:
-            self._events.append(complained(session.peer_id, error))
 
     def _answer_pings(self, session: ServerSession) -> None:
         pings, session.pings = session.pings, []

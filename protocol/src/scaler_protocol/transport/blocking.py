@@ -19,12 +19,18 @@ runs there. So:
 * A wish stays in the inbox until it was handled. It may be handled twice: before and after the recovery.
 * What cannot be repeated, such as waking the program's waiters, a guest leaves to the host.
 * The lock is taken in one step of the interpreter with what releases it.
+
+The rule for calls from within. A handler of a signal, and a destructor at any allocation, may call this client in the
+middle of a turn of the same thread. The lock lets that thread in, but it takes no second turn (`is_below`): a wish goes
+into the inbox, and leaves with the turn below. What would have to wait for an answer cannot wait here.
+
 * A borrowed socket is lent for a bounded time. If its borrower is interrupted twice, the host takes the socket back.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -81,7 +87,7 @@ class BlockingDriver:
     def __init__(self, endpoint: DealerEndpoint, handler: Handler) -> None:
         #: the handler may put another one here, in a turn
         self.endpoint = endpoint
-        self.lock = waits.Lock()
+        self.lock = waits.RLock()
         #: wishes in order; each leaves when it was handled
         self.inbox: deque[Any] = deque()
         self.watch = Watch()
@@ -101,6 +107,10 @@ class BlockingDriver:
     def is_stopping(self) -> bool:
         return bool(self._bars & _STOPPING)
 
+    def is_below(self) -> bool:
+        """Returns whether this thread has the lock already: a turn of its own stands below it on its stack."""
+        return waits.is_mine(self.lock)
+
     # ------------------------------------------------------------ guests
 
     def post(self, wishes: tuple[Any, ...], is_urgent: bool) -> None:
@@ -116,6 +126,8 @@ class BlockingDriver:
     def lead(self) -> bool:
         """Take a turn, unless another thread does. True: everything that was posted has left, and the host sleeps on
         the right socket."""
+        if waits.is_mine(self.lock):  # as `is_below`: every call comes here
+            return False
         held: list[bool] = []
         try:
             # One step of the interpreter: no interrupt comes between taking the lock and knowing that it is taken.
@@ -152,13 +164,17 @@ class BlockingDriver:
     def serve_until(self, is_over: Callable[[], bool], end_at: float, is_alone: Callable[[], bool]) -> None:
         """Wait at the socket in the host's place, while `is_alone()`. May return at any time: the caller goes on
         waiting in its own way."""
-        lease = object()
+        if self.is_below():
+            return
+        lease = object(), threading.get_ident()
         watch = self.watch
         dialed: tuple[DealerEndpoint, int] | None = None
         try:
             with self.lock:
                 endpoint = self.endpoint
                 dialed = endpoint, endpoint.generation
+                if watch.borrower is not None and watch.borrower[1] == lease[1]:
+                    watch.take_back(endpoint)  # this thread sleeps below, and a signal's handler waits here
                 wait = None if self.inbox or self._bars else watch.lend(endpoint, lease)
                 seconds = self._lone_wait(end_at)
             while wait is not None and not is_over() and is_alone():

@@ -51,6 +51,7 @@ from scaler_protocol.transport.tcp import (
     reset,
     resident_bytes,
 )
+from scaler_protocol.transport.unread import Unread
 
 #: How long a connection may be without a session, and how many may be. (FRM-17)
 STRANGER_SECONDS = 10.0
@@ -79,6 +80,8 @@ ALL_MESSAGES_BYTES = 512 * 1024 * 1024
 #: Peers with no more than this do not count in the second: a message that keeps the limits (FRM-4, FRM-5) has 68 MiB,
 #: and hundreds of peers may send large ones over a slow line at a time.
 LEGAL_BYTES = 80 * 1024 * 1024
+#: What all connections without a session may have sent; beyond it the one with most is closed. (LIM-18)
+ALL_STRANGERS_BYTES = 32 * 1024 * 1024
 #: How often so many peers are measured in turn; and how often the others, once this process has grown by the last
 #: number.
 _MEASURE_SECONDS = 0.25
@@ -154,13 +157,16 @@ class Connections:
         self.measured: list[tuple[int, int]] = []
         self.measure_at = math.inf
         self._looks = 0
+        self._looked_at = 0.0
         self._resident_bytes = math.inf
         self._is_growing = False
+        self.unread = Unread(self._at_peer)
+        self._strangers_bytes: dict[int, int] = {}
 
     def watch(self, socket: Socket) -> None:
         """Before it is bound, so that no connection is missed."""
         name = f"inproc://connections-{id(self)}"
-        socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        socket.monitor(name, zmq.EVENT_LISTENING | zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
         self._watched = socket
         self._notices = zmq_context().socket(zmq.PAIR)
         # No mark: at one, libzmq's thread would wait for us with all connections.
@@ -199,6 +205,8 @@ class Connections:
             notices.recv(sockets.NOBLOCK)  # the address
             if event == zmq.EVENT_ACCEPTED:
                 self._accepted(descriptor, now)
+            elif event == zmq.EVENT_LISTENING:
+                self.unread.door.add(descriptor)
             else:
                 self._closed(descriptor)
             if time.monotonic() > ends_at:
@@ -260,18 +268,27 @@ class Connections:
     def count(self, now: float) -> None:
         """A stranger that sends without end is closed, also one whose message never becomes whole. (LIM-18)"""
         ends_at = time.monotonic() + _COUNT_BUDGET_SECONDS
-        self._uncounted = self._uncounted or list(self.strangers)
+        if not self._uncounted:
+            self._uncounted, self._strangers_bytes = list(self.strangers), {}
         while self._uncounted:
             descriptor = self._uncounted.pop()
             stranger = self.strangers.get(descriptor)
-            if stranger is not None and received_bytes(descriptor) > stranger.most_bytes:
-                self._shut_stranger(descriptor, reset)
+            if stranger is not None:
+                self._strangers_bytes[descriptor] = received = received_bytes(descriptor)
+                if received > stranger.most_bytes:
+                    self._shut_stranger(descriptor, reset)
             if time.monotonic() > ends_at:
                 break
+        while sum(self._strangers_bytes.values()) > ALL_STRANGERS_BYTES:
+            most = max(self._strangers_bytes, key=self._strangers_bytes.__getitem__)
+            del self._strangers_bytes[most]
+            if most in self.strangers:
+                self._shut_stranger(most, reset)
         self.count_at = now + _COUNT_SECONDS if self.strangers else math.inf
 
     def measure(self, now: float) -> None:
         """How much has come by connections with a session; `judge` when this turn has read."""
+        self._looked_at = now
         if not self._unmeasured:
             self._unmeasured = list(self._peers)
             resident = resident_bytes()
@@ -281,7 +298,9 @@ class Connections:
         self.measured = [(descriptor, received_bytes(descriptor)) for descriptor in unmeasured[-_MEASURED_AT_ONCE:]]
         del unmeasured[-_MEASURED_AT_ONCE:]
         self._is_growing |= resident_bytes() > self._resident_bytes + _GROWN_BYTES
-        self.measure_at = now + (_MEASURE_SOON_SECONDS if unmeasured and self._is_growing else _MEASURE_SECONDS)
+        self.measure_at = now + (
+            _MEASURE_SOON_SECONDS if self.unread.is_behind or (unmeasured and self._is_growing) else _MEASURE_SECONDS
+        )
         if not self._peers:
             self.measure_at = math.inf
 
@@ -292,6 +311,7 @@ class Connections:
             peer = self._peers.get(descriptor)
             if peer is None:
                 continue
+            self.unread.weigh(descriptor, peer[1], received, self._looked_at)
             identity, heard_at = peer[0], heard_at_of(peer[1])
             begun = self._begun.get(descriptor)
             if begun is None or begun.identity != identity or begun.heard_at != heard_at:
@@ -306,6 +326,17 @@ class Connections:
         if sum(self._unfinished.values()) > ALL_MESSAGES_BYTES:
             self._shut_endless(max(self._unfinished, key=self._unfinished.__getitem__))
 
+    def fall_behind(self, now: float, read_bytes: int) -> None:
+        """Notes a turn that has left something to read: peers are measured at once, and often. (LIM-34)"""
+        if not self.unread.is_behind and self._peers and IS_COUNTED:
+            self.measure_at = now
+            self._agenda.by(now)
+        self.unread.fall_behind(now, read_bytes)
+
+    def _at_peer(self, descriptor: int, act: Callable[[unix.socket], None]) -> None:
+        if descriptor in self._peers:
+            self._shut(descriptor, self._peers[descriptor][0], act)
+
     def _shut_endless(self, descriptor: int) -> None:
         identity = self._begun[descriptor].identity
         self._drop_measures(descriptor)
@@ -314,6 +345,7 @@ class Connections:
     def _drop_measures(self, descriptor: int) -> None:
         self._begun.pop(descriptor, None)
         self._unfinished.pop(descriptor, None)
+        self.unread.forget(descriptor)
 
     def dismiss(self, routing_id: RoutingId, now: float) -> None:
         """Its session is over, or goes on by another connection."""
@@ -323,6 +355,7 @@ class Connections:
 
     def close(self) -> None:
         """Before the socket itself: it must not tell anything to what is gone."""
+        self.unread.door.forget()
         if self._watched is not None and not self._watched.closed:
             self._watched.disable_monitor()
         if self._notices is not None:
@@ -351,6 +384,7 @@ class Connections:
     def _closed(self, descriptor: int) -> None:
         """The notice comes before the descriptor is closed. If the connection that we know there is there still, it is
         either about to be closed, and is found out later, or a successor that has said its Hello already."""
+        self.unread.closed()
         known = self._peers.get(descriptor) or self.strangers.get(descriptor)
         if known is not None and known[0] != self._identity(descriptor):
             self._forget(descriptor)

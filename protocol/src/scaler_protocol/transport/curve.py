@@ -67,6 +67,14 @@ def holder_of(frame: zmq.Frame) -> bytes:
         return b""
 
 
+def host_of(frame: zmq.Frame) -> str:
+    """The address of the other end of the connection this frame came by; empty where libzmq does not know it."""
+    try:
+        return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""
+
+
 def _start_zap(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     with _starting:
         socket = context.socket(zmq.REP)
@@ -104,7 +112,7 @@ def _answer(socket: zmq.Socket[bytes]) -> None:
             socket.send_multipart(answer(request))
     except zmq.ContextTerminated:
         pass
-    except Exception as error:  # noqa: BLE001 - whatever ends the handler is told
+    except BaseException as error:  # noqa: BLE001 whatever ends the handler is told, and ends the server (check_handler)
         if not socket.context.closed:  # else the context is no longer ours
             _logger.critical("the handler that admits connections with keys has ended: %r", error)
     finally:

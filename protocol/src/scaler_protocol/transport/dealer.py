@@ -56,6 +56,8 @@ class DealerEndpoint:
         self._lane_failures = 0
         #: found for the dial to come
         self._better: LaneDealer | None = None
+        #: the next dial is at the same server, with another key or ticket
+        self._stays = False
         self._carrier: Carrier = self._connect()
         self._carrier_generation = 1  # the first dial finds its carrier already there
         self.generation = 0
@@ -159,9 +161,15 @@ class DealerEndpoint:
             self._show()
         self._dialer.redial()
 
+    def successor(self, dialer: SessionDialer) -> DealerEndpoint:
+        """Returns an endpoint for another session with the same servers, which shows what the key file holds now."""
+        self._entry.renew()
+        return DealerEndpoint(self.addresses, dialer, self._entry.shown)
+
     def remember(self, generation: int) -> None:
         """For the next Hello: what the scheduler has told since its Welcome. (HSK-35)"""
-        self._dialer.hello = replace(self._dialer.hello, generation=generation)
+        hello = self._dialer.hello
+        self._dialer.hello = replace(hello, generation=max(hello.generation, generation))
 
     def close(self) -> None:
         """Does not wait, except on a lane for a server that is slow to read: a goodbye gets a bounded time."""
@@ -247,8 +255,7 @@ class DealerEndpoint:
         if reason:
             self._dialer.refuse(UNAUTHORIZED, reason)
         elif has_another_key:
-            self._show()
-            self._dialer.disconnected(now)
+            self._dial_anew(now)
 
     def _opened(self, now: float) -> None:
         """Over ZeroMQ: is there a lane now, or was the server only slow to answer there?"""
@@ -272,8 +279,9 @@ class DealerEndpoint:
         if type(old) is LaneDealer and not self._was_open and not is_first:
             # Who closes it does not want us there; who is silent may be busy.
             self._lane_failures += _MOST_LANE_FAILURES if old.is_closed else 1
-        if not self._was_open and not is_first and len(self._addresses) > 1:
+        if not self._was_open and not is_first and not self._stays and len(self._addresses) > 1:
             self._turn()
+        self._stays = False
         better, self._better = self._better, None
         try:
             self._carrier = better or self._connect()
@@ -320,11 +328,26 @@ class DealerEndpoint:
                 self._dialer.reject(error.code, error.text, error.clause, error.seq, now)
                 continue
             if not self._was_open and type(received.message) is Reject:
+                if self._dials_anew(received.message, now):
+                    continue
                 received = received._replace(message=self._told(received.message))
             receive(received, size, now)
         if carrier.is_closed:
             self._dialer.disconnected(now)
         return carrier.is_drained
+
+    def _dials_anew(self, reject: Reject, now: float) -> bool:
+        """Dials once more if the server refuses the ticket and the file of the key has another one by now. So a key
+        that is rotated, or a ticket that is renewed, ends nothing that is pending. (HSK-46)"""
+        if reject.code != UNAUTHORIZED or not self._entry.renew():
+            return False
+        self._dial_anew(now)
+        return True
+
+    def _dial_anew(self, now: float) -> None:
+        self._show()
+        self._stays = True
+        self._dialer.disconnected(now)
 
     def _told(self, reject: Reject) -> Reject:
         """With the place where the key was found, which the server cannot know."""

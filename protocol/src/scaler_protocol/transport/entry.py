@@ -115,11 +115,11 @@ class Entry:
             _logger.debug("the connection with %s cannot be watched: %s", self._address, error)
 
     def renew(self) -> bool:
-        """Read the file of the key again. Whether it has other keys of the servers now."""
+        """Reads the file of the key again. Returns whether it has another ticket, or other keys of the servers, now."""
         if self.shown is None:
             return False
         before, self.shown = self.shown, renewed(self.shown)
-        if self.shown.server_keys == before.server_keys:
+        if (self.shown.ticket, self.shown.server_keys) == (before.ticket, before.server_keys):
             return False
         self._first_key = self._failed_keys = 0
         return True

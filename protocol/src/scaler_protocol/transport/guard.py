@@ -15,6 +15,7 @@ from scaler_protocol.addresses import Address
 from scaler_protocol.keys import KeyWatch, RuntimeFile
 from scaler_protocol.session import SessionServer
 from scaler_protocol.transport import curve
+from scaler_protocol.transport.door import Door
 from scaler_protocol.transport.self_test import SelfTest
 
 #: After the start: a server that is still coming up has better things to do.
@@ -29,8 +30,9 @@ _logger = logging.getLogger("scaler.transport")
 class Guard:
     """Does nothing for a server without keys."""
 
-    def __init__(self, socket: zmq.Socket[bytes], address: Address, server: SessionServer) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], address: Address, server: SessionServer, door: Door) -> None:
         self._socket = socket
+        self._door = door
         self._address = address
         self._server = server
         #: where it listens besides
@@ -50,6 +52,10 @@ class Guard:
         if keyring is not None:
             self.look_at = -math.inf
             self._keys = KeyWatch(keyring)
+            #: the keys whose pair is listened with, and that are in the files for dialers of this user
+            self._in_use = keyring
+            # Programs may read the file before this server does, and show a ticket by a key that is new there.
+            server.admission.reread = self._read_keys
             self._tell(address)
 
     def listens_also(self, address: Address) -> None:
@@ -96,23 +102,32 @@ class Guard:
     def _review(self, now: float) -> None:
         assert self._keys is not None, "only a server with keys is looked at"
         curve.check_handler(self._socket.context)
-        before, keyring = self._keys.keyring, self._keys.look()
-        if keyring is not None:
-            _logger.info(
-                "the keys of %s have changed: tickets of %d are accepted now", self._address, len(keyring.keys)
-            )
-            self._server.admission.use(keyring)
+        self._read_keys()
+        before, keyring = self._in_use, self._keys.keyring
+        if keyring is not before:
+            self._in_use = keyring
             for file in self._files:
                 file.write(keyring)
             if keyring.curve_public != before.curve_public:
                 self._unbound_at = now
                 self._end_test()
                 self._unbound = [self._address, *self._further]
+                self._door.forget()
                 for address in self._unbound:
                     self._socket.unbind(str(address))
                 curve.listen_with(self._socket, keyring)
                 self._bind(now)
         self._server.review()
+
+    def _read_keys(self) -> bool:
+        """Reads the file of the keys. Returns whether it has others now, by which tickets are judged from then on."""
+        assert self._keys is not None, "only a server with keys reads them"
+        keyring = self._keys.look()
+        if keyring is None:
+            return False
+        _logger.info("the keys of %s have changed: tickets of %d are accepted now", self._address, len(keyring.keys))
+        self._server.admission.use(keyring)
+        return True
 
     def _bind(self, now: float) -> None:
         """libzmq has closed the connections of this socket. Dialers come again, with the new key, and resume."""

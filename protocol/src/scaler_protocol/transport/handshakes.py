@@ -13,6 +13,7 @@ reason, and all is asked anew. While all is well none of this happens.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import socket as network
 import threading
@@ -125,10 +126,15 @@ class Greeting:
 
     def _ask(self) -> None:
         try:
-            connection = self._connection()
+            self._greet()
         except OSError:  # no process listens there
-            self.is_over = True
-            return
+            pass
+        except BaseException as error:  # noqa: BLE001 the dialer waits for its end
+            logging.getLogger("scaler").warning("a server's mechanism cannot be asked for: %r", error)
+        self.is_over = True
+
+    def _greet(self) -> None:
+        connection = self._connection()
         mechanism = ""
         try:
             mechanism = _mechanism_at(connection)
@@ -139,7 +145,6 @@ class Greeting:
                 self.mechanism, self._held = mechanism, connection
             else:
                 connection.close()
-            self.is_over = True
 
     def _connection(self) -> network.socket:
         address = self._address

@@ -63,7 +63,7 @@ class RouterEndpoint:
             self._descriptor = self._lanes.descriptor
             self._lanes.watch(self._connections.descriptor)
         self._descriptors = DescriptorWatch(self._descriptor)
-        self._guard = Guard(socket, parse_address(self.address), server)
+        self._guard = Guard(socket, parse_address(self.address), server, self._connections.unread.door)
         self._agenda.by(self._guard.look_at)
         self._is_closed = False
         self._is_in_turn = False  # between `poll` and `settle`: what is sent leaves at its end, all together
@@ -91,8 +91,13 @@ class RouterEndpoint:
         server = self._server
         server.begin(now)
         is_drained = self._drain(now)
-        if self._connections.measured:
-            self._connections.judge(server.heard_at, is_drained)
+        connections = self._connections
+        if not self._zeromq.is_drained:
+            connections.fall_behind(now, self._zeromq.read_bytes)
+        elif connections.unread.is_behind:
+            connections.unread.catch_up()
+        if connections.measured:
+            connections.judge(server.heard_at, is_drained)
         if is_drained or self._is_busy_for_long(now - before):
             self._busy_seconds = 0.0
             server.expire(now)
@@ -228,7 +233,10 @@ class RouterEndpoint:
     def _receive(self, messages: Iterable[tuple[RoutingId, Parts]], now: float, is_lane: bool = False) -> None:
         server = self._server
         receive, reads_of, strangers = server.receive, server.reads_of, self._connections.strangers
+        reads = None if is_lane else self._connections.unread.reads
         for routing_id, (envelope, payload, size, has_more) in messages:
+            if reads is not None:
+                reads[routing_id] = reads.get(routing_id, 0) + size
             if envelope is None or has_more:
                 self._refuse_frames(routing_id, envelope, size, has_more, now)
                 continue

@@ -40,10 +40,6 @@ _KEEPALIVE_IDLE_SECONDS = 60
 _KEEPALIVE_INTERVAL_SECONDS = 20
 _KEEPALIVE_COUNT = 3
 _HANDSHAKE_MILLISECONDS = 10_000
-#: Messages of one connection that libzmq may hold before they are read. It counts messages and not bytes, so it is
-#: small: at 1,000, one worker with Results of 400 KB made libzmq hold 400 MB. Reading costs no more CPU than at 1,000
-#: (measured from 200 B to 1 MiB).
-_RECEIVE_MARK = 16
 #: Doubling up to the second number, as long as a dial lasts. What starts together, such as a local cluster, finds its
 #: scheduler within the second number of its listening; from 100 to 1,000, which is usual, it was found at 700.
 _PORT_TRIES = 16
@@ -177,15 +173,17 @@ def write(send: Callable[..., object], frames: Frames) -> None:
 def _set_common_options(socket: Socket, address: Address, limits: Limits) -> None:
     # A full queue of messages to send would drop silently (ROUTER) or block (DEALER): the session bounds those queues.
     socket.setsockopt(zmq.SNDHWM, 0)
-    # A full queue of received messages loses nothing: libzmq stops reading, and TCP holds the sender back (FRM-12).
-    socket.setsockopt(zmq.RCVHWM, _RECEIVE_MARK)
+    # No mark for received messages either. At one, libzmq up to 4.3.5 stops reading, and aborts the process if a PING
+    # of ZMTP is among what it has not looked at and the connection breaks. A server bounds what it has not read by what
+    # the kernel has counted (FRM-12, LIM-34).
+    socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
     # Above our own limits: those are answered with TOO_LARGE, this one cuts the connection without a word (FRM-13).
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * max(limits.payload_frame_bytes, limits.envelope_bytes))
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MILLISECONDS)
-    # Off: libzmq up to 4.3.5 aborts the process when a heartbeat is due, or one comes, on a connection that is at its
-    # receiving mark and has broken. Liveness is the session's (LIV-1), and what is queued for a peer that no longer
+    # Off: libzmq up to 4.3.5 aborts the process when a heartbeat is due on a connection from which it no longer reads
+    # and that has broken. Liveness is the session's (LIV-1), and what is queued for a peer that no longer
     # reads is dropped with its connection when its session is over (FRM-17).
     socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)

@@ -28,6 +28,8 @@ _ESTABLISHED = 1
 #: The first fields of `struct tcp_info`: state, retransmits, probes, and from byte 44 on when data were sent and
 #: acknowledgements and data received, in milliseconds; the round trip at byte 68 in microseconds.
 _INFO = struct.Struct("=B x B B 40x I I I I 8x I")
+_TCP_WINDOW_CLAMP = 10
+_LARGEST_WINDOW = 1 << 30
 #: A `struct sockaddr` of the family AF_UNSPEC.
 _NO_ADDRESS = bytes(16)
 
@@ -67,6 +69,22 @@ def reset(connection: socket.socket) -> None:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     else:
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def hold(connection: socket.socket) -> None:
+    """Takes no more from its peer than is on its way, until `let_go`: the window shrinks to a kilobyte, and the peer
+    sees a slow reader. Nothing is lost. Raises OSError."""
+    _clamp(connection, 1)
+
+
+def let_go(connection: socket.socket) -> None:
+    """Raises OSError."""
+    _clamp(connection, _LARGEST_WINDOW)
+
+
+def _clamp(connection: socket.socket, window: int) -> None:
+    if IS_COUNTED and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, window)
 
 
 def ask_often(line: socket.socket) -> None:

@@ -65,8 +65,8 @@ class Watch:
         #: endpoint and generation of the socket that is watched, and its descriptor
         self._watched: tuple[DealerEndpoint | None, int] = (None, 0)
         self._descriptor = -1
-        #: the borrower of the socket, while it is lent
-        self.borrower: object = None
+        #: the borrower of the socket and its thread, while it is lent
+        self.borrower: tuple[object, int] | None = None
         #: when a borrower that has not come back counts as gone: it was interrupted more than once
         self.lent_until = 0.0
         #: by which the borrower is woken; made when the socket is lent for the first time
@@ -112,7 +112,7 @@ class Watch:
         watched, generation = self._watched
         return watched is endpoint and generation == endpoint.generation
 
-    def lend(self, endpoint: DealerEndpoint, borrower: object) -> Callable[[float], object] | None:
+    def lend(self, endpoint: DealerEndpoint, borrower: tuple[object, int]) -> Callable[[float], object] | None:
         """A function that waits for the socket, at most for so many seconds; before each wait the borrower sets
         `lent_until`, and in the end it calls `take_back`. None: the socket cannot be lent."""
         if _new_poll is None or self.borrower is not None or not self.is_following(endpoint):

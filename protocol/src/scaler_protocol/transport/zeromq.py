@@ -37,6 +37,8 @@ _LEAST_BUDGET_SECONDS = 0.0005
 #: read before it in the same turn, such as a call of another peer, would wait for that.
 _LONG_BYTES = 64 * 1024
 _SKIP_FRAMES = 4096
+#: Of a short message, besides its frame: two with NULL, 35 with CURVE.
+_WIRE_BYTES = 2
 
 _NOBODY = RoutingId(b"")
 
@@ -56,6 +58,8 @@ class _ZeroMq:
         self._cut_at = self._read_seconds = 0.0
         #: what may still be read in this turn
         self.budget_bytes = 0
+        #: of all messages that were handed over, about as many as came by their connections
+        self.read_bytes = 0
         #: the first of the message that is being handed over
         self._frame: zmq.Frame | None = None
         #: a long message that begins the next turn: its first frame, and what it is
@@ -92,6 +96,7 @@ class _ZeroMq:
                 self._frame = frame
             yield routing_id, parts
             self.budget_bytes -= parts[2]
+            self.read_bytes += parts[2] + _WIRE_BYTES
             if (parts[3] and not self._skip()) or self.budget_bytes < 0:
                 return
             now = clock()
@@ -134,7 +139,9 @@ class ZeroMqRouter(_ZeroMq):
     def proof(self) -> Proof:
         """Of the message that `messages` has just given: whose connection it came by. Read for a Hello only, because
         it costs as much as to receive a message."""
-        return Proof() if self._frame is None else Proof(curve.holder_of(self._frame))
+        if self._frame is None:
+            return Proof()
+        return Proof(curve.holder_of(self._frame), host=curve.host_of(self._frame))
 
     def send(self, routing_id: RoutingId, frames: Frames) -> None:
         """Raises zmq.ZMQError when no connection has that routing id."""

@@ -10,10 +10,16 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
+import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-COOKIE = "scaler_ui_token"
+COOKIE = "scaler_ui_visit"
+VISITS_LIMIT = 256
+"""The browsers that are remembered at a time. One more takes the place of the one that has been silent for longest."""
+VISIT_SECONDS = 7 * 24 * 3600.0
+"""A browser that has sent no request for so long shows the token again."""
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: The page needs nothing from elsewhere, so nothing from elsewhere is let in.
@@ -31,15 +37,45 @@ HEADERS: Mapping[str, str] = {
 }
 
 
+class Visits:
+    """The browsers that have shown the token, each by a random text that it keeps as a cookie.
+
+    A browser sends its cookies to all ports of a host, so other users' servers on the same machine see them. So the
+    cookie is not the token: it is of no use after this process, and opens nothing else that is made from the key.
+    """
+
+    def __init__(self) -> None:
+        self._last_at: OrderedDict[str, float] = OrderedDict()  #: by cookie, the longest silent first
+
+    def begin(self, now: float) -> str:
+        """Returns the cookie of a new visit."""
+        cookie = secrets.token_urlsafe(32)
+        while len(self._last_at) >= VISITS_LIMIT:
+            self._last_at.popitem(last=False)
+        self._last_at[cookie] = now
+        return cookie
+
+    def is_known(self, cookie: str, now: float) -> bool:
+        if cookie not in self._last_at:
+            return False
+        if now - self._last_at[cookie] > VISIT_SECONDS:
+            del self._last_at[cookie]
+            return False
+        self._last_at[cookie] = now
+        self._last_at.move_to_end(cookie)
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """`hosts`: the names under which this page is asked for; empty: any (--insecure). `token`: empty: none is asked."""
 
     hosts: frozenset[str]
     token: str = ""
+    visits: Visits = field(default_factory=Visits, compare=False)
 
-    def refusal(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> str:
-        """Why this request is refused, for people; empty when it is not."""
+    def refusal(self, headers: Mapping[str, str], cookies: Mapping[str, str], now: float) -> str:
+        """Returns why this request is refused, for people; empty when it is not."""
         host = headers.get("Host", "")
         if self.hosts and host_name(host) not in self.hosts:
             return "this page is not served under that name: use the address it was started with, or --allowed-host"
@@ -48,14 +84,15 @@ class Guard:
             return "pages of other origins may not read this"
         if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not _is_link(headers):
             return "pages of other sites may not read this"
-        if self.token and not self._has_token(headers, cookies):
+        if self.token and not self._is_let_in(headers, cookies, now):
             return "a token is needed: open the address with ?token=…, or send it as Authorization: Bearer …"
         return ""
 
-    def _has_token(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+    def _is_let_in(self, headers: Mapping[str, str], cookies: Mapping[str, str], now: float) -> bool:
         scheme, _, bearer = headers.get("Authorization", "").partition(" ")
-        given = bearer if scheme.lower() == "bearer" else cookies.get(cookie_name(headers.get("Host", "")), "")
-        return self.is_token(given)
+        if scheme.lower() == "bearer":
+            return self.is_token(bearer)
+        return self.visits.is_known(cookies.get(cookie_name(headers.get("Host", "")), ""), now)
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="surrogateescape"), self.token.encode(errors="surrogateescape"))
@@ -67,7 +104,7 @@ def _is_link(headers: Mapping[str, str]) -> bool:
 
 
 def cookie_name(host: str) -> str:
-    """Browsers keep cookies by host and not by port, where another cluster may be shown with another token."""
+    """Browsers keep cookies by host and not by port, where another cluster may be shown."""
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() and port.isascii() else COOKIE
 

@@ -41,7 +41,7 @@ from scaler_storage.core.events import Copied, Event, FileOffered, FoundObject, 
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import OWNERS_IN_A_SLICE, Namings, Speakers
 from scaler_storage.core.objects import ObjectTable
-from scaler_storage.core.owners import GoneOwners
+from scaler_storage.core.owners import GoneOwners, UserBytes
 from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.puts import Puts
 from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
@@ -73,7 +73,8 @@ class StorageCore(Puts):
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
         self.disk = disk_of(self.limits)
-        self.objects = ObjectTable(self.disk.spilling)
+        self.by_user = None if self.limits.user_bytes is None else UserBytes(has_keys=family_of is not None)
+        self.objects = ObjectTable(self.disk.spilling, self.by_user)
         self.largest = Largest()
         self.traffic = Traffic()
         self.rights = Rights(family_of, self.roles, self.objects)
@@ -177,6 +178,7 @@ class StorageCore(Puts):
         assert event.peer_id not in self.roles, "a session is lost before the same peer opens another"
         self.roles[event.peer_id] = event.hello.role
         self.traffic.opened(event.peer_id, event.hello.software.host)
+        self.rights.opened(event.peer_id, event.identity)
         if event.identity is not None:
             self.uploads.users[event.peer_id] = event.identity.user
         if event.hello.role == codes.ROLE_SCHEDULER:
@@ -224,6 +226,7 @@ class StorageCore(Puts):
 
     def _forget(self, peer_id: PeerId) -> None:
         del self.roles[peer_id]
+        self.rights.lost(peer_id)
         self.traffic.lost(peer_id)
 
     def _expire(self) -> None:
@@ -291,7 +294,7 @@ class StorageCore(Puts):
             self._confirm(peer_id, duplicate.request_id)
         elif source is None or not self.rights.may_read(peer_id, duplicate, source):
             self._wait(peer_id, duplicate, duplicate.source)
-        elif (refusal := room.check_owner(self, self.disk, duplicate.owner)) is not None:
+        elif (refusal := room.check_duplicate(self, self.disk, duplicate, source.value, target)) is not None:
             self._refuse(peer_id, duplicate.request_id, refusal)
         elif target is not None:
             self._name_again(peer_id, duplicate, source.value)
@@ -352,7 +355,7 @@ class StorageCore(Puts):
                     self._refuse(waiter.peer_id, request.request_id, no_right)
                 elif request.target in self.objects.objects:
                     self._name_again(waiter.peer_id, request, shared)
-                elif (refusal := room.check_owner(self, self.disk, request.owner)) is not None:
+                elif (refusal := room.check_duplicate(self, self.disk, request, shared, None)) is not None:
                     self._refuse(waiter.peer_id, request.request_id, refusal)
                 else:
                     self._confirm(waiter.peer_id, request.request_id)
@@ -437,7 +440,7 @@ class StorageCore(Puts):
         self.work.begin_turn()
         self.disk.tick(self)
         if (keeping := self.disk.keeping) is not None:
-            for owner in keeping.take_unclaimed(self._now):
+            for owner in keeping.take_unclaimed(OWNERS_IN_A_SLICE, self._now):
                 if not self.namings.is_named(owner) and not self.speakers.has_session(owner):
                     self._release_owner(owner, ReleaseOwner(0, owner))
         self.work.go_on()

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.messages import Duplicate
 from scaler_storage.core import keeping_invariants, spilling_invariants
 from scaler_storage.core.core import StorageCore
 from scaler_storage.core.status import LARGE_BYTES
@@ -15,6 +16,7 @@ from scaler_storage.core.values import AnyValue, FileValue, StoredValue
 
 def check(core: StorageCore) -> None:
     _check_objects(core)
+    _check_quotas(core)
     _check_uploads(core)
     _check_waiters(core)
     _check_bounds(core)
@@ -54,6 +56,16 @@ def _check_objects(core: StorageCore) -> None:
         keeping_invariants.check(core.disk.keeping, core.objects)
 
 
+def _check_quotas(core: StorageCore) -> None:
+    if (by_user := core.by_user) is None:
+        return
+    of_user: Counter[bytes] = Counter()
+    for stored in core.objects.objects.values():
+        for family in stored.families:
+            of_user[family[: by_user.user_bytes]] += stored.value.total_bytes
+    assert by_user.of_user == +of_user, "what each user has"
+
+
 def _check_value(value: AnyValue) -> None:
     if isinstance(value, FileValue):
         assert value.file is None or value.total_bytes == value.file.size, (
@@ -85,6 +97,10 @@ def _check_uploads(core: StorageCore) -> None:
             received_bytes += upload.value.held_bytes
         by_peer[peer_id].add(object_id)
     assert core.uploads.by_peer == dict(by_peer), "the index by peer"
+    uploads = core.uploads
+    named = {(upload.owner, key) for key, upload in uploads.uploads.items()}
+    assert named == {(owner, key) for owner, keys in uploads.by_owner.items() for key in keys}, "the index by owner"
+    assert all(uploads.by_owner.values()), "no owner without uploads"
     kept_bytes: defaultdict[User, int] = defaultdict(int)
     for upload in core.uploads.uploads.values():
         kept_bytes[upload.user] += upload.kept_bytes
@@ -116,6 +132,9 @@ def _check_waiters(core: StorageCore) -> None:
     }
     assert derived == dict(by_object), "the index by object and family, in the order of coming"
     assert core.waiters.by_peer == dict(by_peer), "the index by peer"
+    requests = {number: waiter.request for number, waiter in core.waiters.waiters.items()}
+    named = {(one.owner, number) for number, one in requests.items() if isinstance(one, Duplicate)}
+    assert named == {(o, n) for o, numbers in core.waiters.by_owner.items() for n in numbers}, "the index by owner"
     assert core.waiters.deadlines.due_at.keys() == core.waiters.waiters.keys(), "one deadline for each waiter"
     core.waiters.deadlines.check()
 

@@ -14,6 +14,7 @@ which the directory has no room stays in memory, and is tried again when there m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,7 +92,7 @@ class Keeping:
     retry_at: float = 0.0
     retry_below: int = 0
     #: owners of before the start, until it is known which of them a peer speaks for
-    unclaimed: tuple[PeerId, ...] = ()
+    unclaimed: deque[PeerId] = field(default_factory=deque)
     unclaimed_until: float = 0.0
     #: the storage ends: nothing is put off any more
     is_last: bool = False
@@ -128,8 +129,13 @@ class Keeping:
 
     @property
     def room_bytes(self) -> int:
-        left = min(self.limits.disk_bytes or 0, UNLIMITED) - self.disk_bytes
-        return max(0, min(left, self.spilling.file_system_bytes - self.spilling.moving_bytes))
+        """Returns how many more bytes may be kept, as far as is known: the directory has looked at its file system a
+        while ago. `limit_room_bytes` and the directory itself decide what is kept. (MON-28)"""
+        return max(0, min(self.limit_room_bytes, self.spilling.file_system_bytes - self.spilling.moving_bytes))
+
+    @property
+    def limit_room_bytes(self) -> int:
+        return min(self.limits.disk_bytes or 0, UNLIMITED) - self.disk_bytes
 
     # ------------------------------------------------------------ batches
 
@@ -233,12 +239,17 @@ class Keeping:
                 batch.released.append((row.object_id, owner))
 
     def _number_of(self, batch: _Batch, value: AnyValue) -> int | None:
-        """Of a value that is in the directory, or is to be; None: there is no room for it."""
+        """Returns the number of a value that is in the directory, or is to be written there. Returns None if
+        `--disk-limit` has no room for the value.
+
+        The room that the file system had when it was last looked at must not refuse a value here: no batch would be
+        begun, so that the file system would never be looked at again. The directory refuses what does not fit at
+        present."""
         if (file := self.files.get(value)) is not None:
             return file.number
         if (known := batch.values.get(value)) is not None:
             return known
-        if value.total_bytes + ROW_BYTES > self.room_bytes - batch.total_bytes:
+        if value.total_bytes + ROW_BYTES > self.limit_room_bytes - batch.total_bytes:
             return None
         self._last_value += 1
         batch.values[value] = self._last_value
@@ -350,7 +361,7 @@ class Keeping:
             self.rows[object_id] = objects.restore(object_id, value, owners).number
         self._last_value = max((self._last_value, *(max(numbers) for numbers in (values, dropped) if numbers)))
         self.dropped += [file for number, file in dropped.items() if number not in values]
-        self.unclaimed = tuple(objects.owned)
+        self.unclaimed = deque(objects.owned)
         self.unclaimed_until = now + UNCLAIMED_SECONDS
         return len(objects.objects), dropped_count
 
@@ -376,12 +387,11 @@ class Keeping:
         self.spilling.spilled_bytes += size
         return value
 
-    def take_unclaimed(self, now: float) -> tuple[PeerId, ...]:
-        """Once, when their time is up."""
-        if not self.unclaimed or now < self.unclaimed_until:
-            return ()
-        unclaimed, self.unclaimed = self.unclaimed, ()
-        return unclaimed
+    def take_unclaimed(self, most: int, now: float) -> Iterator[PeerId]:
+        """Yields some of them when their time is up. The others stay for the next turn, which is due at once."""
+        if now >= self.unclaimed_until:
+            for _ in range(min(most, len(self.unclaimed))):
+                yield self.unclaimed.popleft()
 
 
 def _each(owners: Owners) -> Iterable[PeerId]:

@@ -14,6 +14,8 @@ UNLIMITED = 1 << 62
 class CoreLimits:
     #: Bytes of values and unfinished uploads together; None: what the machine has.
     memory_bytes: int | None = None
+    #: Bytes of the values of each user, in memory and on the disk; None: any number. (LIM-36)
+    user_bytes: int | None = None
     #: Bytes of files in the spill directory or the data directory; None: values stay in memory.
     disk_bytes: int | None = None
     #: These files are to outlive the process. (STO-41)

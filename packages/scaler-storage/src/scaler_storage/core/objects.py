@@ -9,6 +9,7 @@ from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Put, PutShared
 from scaler_protocol.records import dataclass
 from scaler_storage.core.limits import CoreLimits
+from scaler_storage.core.owners import UserBytes
 from scaler_storage.core.spilling import Spilling
 from scaler_storage.core.values import AnyValue
 
@@ -29,11 +30,13 @@ class StoredObject:
 
 
 class ObjectTable:
-    def __init__(self, spilling: Spilling | None = None) -> None:
+    def __init__(self, spilling: Spilling | None = None, by_user: UserBytes | None = None) -> None:
         #: is told of values that come and go
         self._spilling = spilling or Spilling(CoreLimits())
         #: is told of objects and owners that come and go; most storages have none
         self.keeping = self._spilling.keeping
+        #: is told of the bytes of each family, if users have a quota; most storages have none (LIM-36)
+        self.by_user = by_user
         self.objects: dict[ObjectId, StoredObject] = {}
         #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
         self.owned: dict[PeerId, dict[ObjectId, None]] = {}
@@ -83,6 +86,8 @@ class ObjectTable:
                     self.families[owner] = family
             family = self.families.get(owner, owner)
             families[family] = families.get(family, 0) + 1
+            if self.by_user is not None and families[family] == 1:
+                self.by_user.add(family, total_bytes)
             owned[object_id] = None
             self.owned_bytes[owner] += total_bytes
         self.entries += len(owners)
@@ -99,6 +104,8 @@ class ObjectTable:
         stored.owners.add(owner)
         family = self.families.get(owner, owner)
         stored.families[family] = stored.families.get(family, 0) + 1
+        if self.by_user is not None and stored.families[family] == 1:
+            self.by_user.add(family, stored.value.total_bytes)
         self.owned.setdefault(owner, {})[object_id] = None
         self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
         self.entries += 1
@@ -113,6 +120,8 @@ class ObjectTable:
         stored.families[family] -= 1
         if not stored.families[family]:
             del stored.families[family]
+            if self.by_user is not None:
+                self.by_user.add(family, -stored.value.total_bytes)
         owned = self.owned[owner]
         del owned[object_id]
         self.entries -= 1

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scaler_storage.core.limits import CoreLimits
     from scaler_storage.core.objects import ObjectTable
     from scaler_storage.core.pacing import Pacing
+    from scaler_storage.core.rights import Rights
     from scaler_storage.core.status import Traffic
     from scaler_storage.core.uploads import UploadTable
     from scaler_storage.core.work import Job, Work
@@ -20,6 +21,7 @@ class Parts(Protocol):
     objects: ObjectTable
     uploads: UploadTable
     pacing: Pacing
+    rights: Rights
     work: Work
     traffic: Traffic
 

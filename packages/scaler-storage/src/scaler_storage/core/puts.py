@@ -168,7 +168,7 @@ class Puts(Replies):
             self._refuse(peer_id, put.request_id, unread)
         elif isinstance(file, str):
             self._refuse(peer_id, put.request_id, refusals.unreadable_file(file))
-        elif (refusal := room.check_owner(self, self.disk, put.owner, file.size)) is not None:
+        elif (refusal := room.check_file(self, self.disk, put, file.size)) is not None:
             self._refuse(peer_id, put.request_id, refusal)
         else:
             self._drop_upload(peer_id, put.object_id)

@@ -38,6 +38,14 @@ def not_allowed(owner: PeerId) -> Refusal:
     )
 
 
+def of_another_user(owner: PeerId) -> Refusal:
+    return Refusal(
+        codes.NOT_ALLOWED,
+        f"owner {owner.hex()} is a client of another user: only workers, and the clients in their tasks, use what "
+        "belongs to other users, with a ticket for the role worker",
+    )
+
+
 def of_another_family(owner: PeerId) -> Refusal:
     return Refusal(
         codes.NOT_ALLOWED,
@@ -77,6 +85,15 @@ def disk_full(
         f"memory and {_mebibytes(disk_bytes)}{disk} on the disk, and cannot take {_mebibytes(wanted_bytes)} more"
         f"{reason}. The largest owners have {owners}: scaler_top shows which clients these are. Release objects, or "
         "start it with a larger --disk-limit or --memory-limit",
+    )
+
+
+def quota(held_bytes: int, wanted_bytes: int, most_bytes: int) -> Refusal:
+    return Refusal(
+        codes.QUOTA,
+        f"the user of this client has {_mebibytes(held_bytes)} in the object storage, and each user may have "
+        f"{_mebibytes(most_bytes)} (--user-limit): {_mebibytes(wanted_bytes)} more are not taken. Release values and "
+        "results that are no longer needed, or ask the operator for more",
     )
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId
+from scaler_protocol.keys import Identity, families_of
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -19,7 +20,7 @@ from scaler_protocol.messages import (
     StorageStatusRequest,
 )
 from scaler_storage.core.objects import ObjectTable, StoredObject
-from scaler_storage.core.refusals import Refusal, not_allowed, of_another_family
+from scaler_storage.core.refusals import Refusal, not_allowed, of_another_family, of_another_user
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
 _USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
@@ -63,15 +64,28 @@ class Rights:
         self._family_of = family_of
         self._roles = roles
         self._objects = objects
+        #: how the names of the families begin that a peer may name: those of its user. Workers and the clients in their
+        #: tasks are not here: they may name any
+        self._heads: dict[PeerId, bytes] = {}
+
+    def opened(self, peer_id: PeerId, identity: Identity | None) -> None:
+        if identity is not None and codes.ROLE_WORKER not in identity.roles:
+            self._heads[peer_id] = families_of(identity.user)
+
+    def lost(self, peer_id: PeerId) -> None:
+        self._heads.pop(peer_id, None)
 
     def refusal(self, peer_id: PeerId, message: Message) -> Refusal | None:
         """Why this peer may not name the owners that it names. The scheduler may name each. (STO-32)"""
         if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
             return None
+        head = self._heads.get(peer_id, b"")
         for owner, grant in named_owners(message):
             family = self._family_of(owner, grant)
             if family is None:
                 return not_allowed(owner)
+            if not family.startswith(head):
+                return of_another_user(owner)
             if type(message) is not Get and self._is_of_another(owner, family):
                 return of_another_family(owner)
         return None

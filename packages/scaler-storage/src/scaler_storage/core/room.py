@@ -1,18 +1,20 @@
-"""Whether there is room for a Put, or for an owner more of an object."""
+"""Whether there is room for a Put, or for an owner more of an object: in the storage, and in the quota of its user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import PeerId
-from scaler_protocol.messages import Put
+from scaler_protocol.messages import Duplicate, Put, PutShared
 from scaler_storage.core import refusals
 from scaler_storage.core.disk import Disk
 from scaler_storage.core.refusals import Refusal
 
 if TYPE_CHECKING:
+    from scaler_storage.core.objects import StoredObject
     from scaler_storage.core.parts import Parts
     from scaler_storage.core.uploads import UploadKey
+    from scaler_storage.core.values import AnyValue
 
 
 def check_put(core: Parts, disk: Disk, peer_id: PeerId, put: Put) -> Refusal | None:
@@ -24,7 +26,9 @@ def check_put(core: Parts, disk: Disk, peer_id: PeerId, put: Put) -> Refusal | N
         return refusal
     if upload is None and core.uploads.count_of(peer_id) >= core.uploads.most_of(peer_id):
         return refusals.too_many("unfinished uploads", core.uploads.most_of(peer_id))
-    refusal = refusals.check_entry(put.owner, core.objects, core.limits)
+    refusal = refusals.check_entry(put.owner, core.objects, core.limits) or _check_quota(
+        core, put, put.total_bytes, stored
+    )
     if refusal is not None:
         return refusal
     if stored is not None:
@@ -57,6 +61,32 @@ def _check_room(
     return disk.refusal(core, wanted_bytes) if disk.spilling.is_enabled else refusal
 
 
-def check_owner(core: Parts, disk: Disk, owner: PeerId, wanted_bytes: int = 0) -> Refusal | None:
-    """Whether this owner may have one object more."""
+def check_file(core: Parts, disk: Disk, put: PutShared, size: int) -> Refusal | None:
+    """Whether this owner may have this value in a file as an object more."""
+    return _check_quota(core, put, size, None) or _check_owner(core, disk, put.owner, size)
+
+
+def check_duplicate(
+    core: Parts, disk: Disk, duplicate: Duplicate, value: AnyValue, target: StoredObject | None
+) -> Refusal | None:
+    """Whether this owner may have this value under another name, or as one owner more."""
+    refusal = _check_quota(core, duplicate, value.total_bytes, target)
+    return refusal or _check_owner(core, disk, duplicate.owner)
+
+
+def _check_owner(core: Parts, disk: Disk, owner: PeerId, wanted_bytes: int = 0) -> Refusal | None:
     return refusals.check_entry(owner, core.objects, core.limits) or _check_room(core, disk, owner, wanted_bytes)
+
+
+def _check_quota(
+    core: Parts, request: Put | PutShared | Duplicate, wanted: int, stored: StoredObject | None
+) -> Refusal | None:
+    """Whether its user may have so much more, whatever other users have."""
+    by_user, most = core.objects.by_user, core.limits.user_bytes
+    if by_user is None or most is None:
+        return None
+    family = core.rights.family(request.owner, request.grant)
+    if stored is not None and family in stored.families:
+        return None  # as when a client takes over under a new name what it has (CLI-11)
+    held = by_user.has(family)
+    return None if held + wanted <= most else refusals.quota(held, wanted, most)

@@ -45,6 +45,8 @@ class UploadTable:
         self.uploads: dict[UploadKey, Upload] = {}
         #: for each session that uploads, the ids of its uploads; no empty sets
         self.by_peer: dict[PeerId, set[ObjectId]] = {}
+        #: for each owner that something is uploaded for, these uploads; no empty dicts
+        self.by_owner: dict[PeerId, dict[UploadKey, None]] = {}
         #: for each user that uploads, its uploads, the one that stood still for longest first, and the bytes kept of
         #: all of them; no empty ones
         self.of_user: dict[User, dict[UploadKey, None]] = {}
@@ -70,6 +72,7 @@ class UploadTable:
         self.missing_bytes += upload.missing_bytes
         self.uploads[peer_id, object_id] = upload
         self.by_peer.setdefault(peer_id, set()).add(object_id)
+        self.by_owner.setdefault(owner, {})[peer_id, object_id] = None
         self.of_user.setdefault(user, {})[peer_id, object_id] = None
         self.kept_bytes.setdefault(user, 0)
         self.deadlines.set((peer_id, object_id), now + self._limits.upload_idle_seconds)
@@ -102,6 +105,10 @@ class UploadTable:
         of_peer.remove(object_id)
         if not of_peer:
             del self.by_peer[peer_id]
+        of_owner = self.by_owner[upload.owner]
+        del of_owner[peer_id, object_id]
+        if not of_owner:
+            del self.by_owner[upload.owner]
         return upload
 
     def remove_peer(self, peer_id: PeerId) -> None:
@@ -110,7 +117,7 @@ class UploadTable:
             self.remove(peer_id, object_id)
 
     def remove_owner(self, owner: PeerId) -> None:
-        for peer_id, object_id in [key for key, upload in self.uploads.items() if upload.owner == owner]:
+        for peer_id, object_id in list(self.by_owner.get(owner, ())):
             self.remove(peer_id, object_id)
 
     def user_of(self, peer_id: PeerId) -> User:

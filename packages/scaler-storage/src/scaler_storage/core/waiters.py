@@ -35,6 +35,8 @@ class WaiterTable:
         self.by_object: dict[ObjectId, dict[bytes, dict[int, Waiter]]] = {}
         #: for each session that waits, the numbers of its waiters; no empty sets
         self.by_peer: dict[PeerId, set[int]] = {}
+        #: for each owner that Duplicates wait to give an object, their numbers; no empty sets
+        self.by_owner: dict[PeerId, set[int]] = {}
         #: exactly one deadline for each waiter
         self.deadlines: Deadlines[int] = Deadlines()
         self._last_number = 0
@@ -59,6 +61,8 @@ class WaiterTable:
         self.waiters[waiter.number] = waiter
         self.by_object.setdefault(waiter.object_id, {}).setdefault(family, {})[waiter.number] = waiter
         self.by_peer.setdefault(peer_id, set()).add(waiter.number)
+        if isinstance(request, Duplicate):
+            self.by_owner.setdefault(request.owner, set()).add(waiter.number)
         self.deadlines.set(waiter.number, due_at)
 
     def take(self, object_id: ObjectId, families: Iterable[bytes]) -> list[Waiter]:
@@ -77,8 +81,8 @@ class WaiterTable:
         return [self.waiters[number] for number in sorted(self.by_peer.get(peer_id, ()))]
 
     def for_owner(self, owner: PeerId) -> list[Waiter]:
-        """Duplicates that wait to give this owner an object. A walk over all: owners leave rarely."""
-        return [w for w in self.waiters.values() if isinstance(w.request, Duplicate) and w.request.owner == owner]
+        """Duplicates that wait to give this owner an object."""
+        return [self.waiters[number] for number in sorted(self.by_owner.get(owner, ()))]
 
     def first_due(self, now: float) -> Waiter | None:
         number = self.deadlines.first_due(now)
@@ -97,3 +101,8 @@ class WaiterTable:
         of_peer.remove(waiter.number)
         if not of_peer:
             del self.by_peer[waiter.peer_id]
+        if isinstance(waiter.request, Duplicate):
+            of_owner = self.by_owner[waiter.request.owner]
+            of_owner.remove(waiter.number)
+            if not of_owner:
+                del self.by_owner[waiter.request.owner]

@@ -1,9 +1,9 @@
-"""Whose family an owner belongs to, by its grant and the keys of this moment (STO-32, STO-34).
+"""Whose family an owner belongs to, by its grant and the keys of this moment (STO-32, STO-34, HSK-45).
 
-A scheduler and its storage read one key file, each at its own heartbeats. So a grant may be by a key that this storage
+A scheduler and its storage read one key file, each at its own heartbeats. So a grant may be by a key that this server
 has not read yet: before a grant is refused, the file is looked at again. And a grant may be by a key that was taken out
-a moment ago: such a grant is good for a while longer. The sessions of its client end as well, and with it the client
-passes what it owned to its next name.
+a moment ago: such a grant is good for a while longer. The sessions of its client end as well, and with them the client
+passes what it owned to its next name, and its workers present the tasks that they have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from scaler_protocol.keys import Keyring, KeyWatch
+from scaler_protocol.keys.keyring import Keyring
+from scaler_protocol.keys.watch import KeyWatch
 
 GRACE_SECONDS = 60.0
 """So long a grant is good after its key was taken out. A grant opens no session, so a stolen key is of no use here."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from scaler_protocol.keys import Keyring
+from scaler_protocol.keys import Keyring, families_of, grants, own_family
 from scaler_protocol.keys.files import replace_file
+from scaler_protocol.keys.grants import GRACE_SECONDS, LOOK_SECONDS, Grants
 from scaler_protocol.keys.texts import key_text
-from scaler_storage import grants
-from scaler_storage.grants import GRACE_SECONDS, LOOK_SECONDS, Grants
 
 OLD, NEW, LATER = (bytes((letter,)) * 32 for letter in b"onl")
 OWNER = b"owner".ljust(16)
@@ -66,3 +65,11 @@ def test_keys_of_very_many_rotations_are_not_kept(tmp_path: Path) -> None:
     assert not told.accepts(OLD) and len(told.grants._former) == grants._FORMER
     os.unlink(told.path)
     assert told.accepts(bytes((19,)) * 32), "a file that is gone changes nothing"
+
+
+def test_a_family_tells_whose_it_is() -> None:
+    """Of a user: no family of another user, none without a name, and none that names no user. (HSK-38, HSK-43)"""
+    family = own_family(OWNER, "ana")
+    head = families_of("ana")
+    assert family.startswith(head) and own_family(b"j" * 16, "ana").startswith(head)
+    assert not any(other.startswith(head) for other in (own_family(OWNER, "joe"), b"", family[:7], OWNER))
