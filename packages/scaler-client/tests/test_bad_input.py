@@ -12,6 +12,11 @@ from tests.support.waiting import WAIT
 
 from scaler import Client
 
+MAP_ADVICE = (
+    "map() has no option 'ndigits'; to give the same value to each call, "
+    "write client.map(functools.partial(round, ndigits=...), ...)"
+)
+
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
@@ -44,6 +49,9 @@ def test_clients_that_cannot_be(cluster: FakeCluster, options: Any, error: type[
             "args must be a tuple and kwargs a dict, got int",
         ),
         (lambda client: client.submit_verbose(abs, (5,), None), TypeError, "got tuple and NoneType"),
+        (lambda client: client.map(round, [1.5], ndigits=1), TypeError, MAP_ADVICE),
+        (lambda client: client.starmap(round, [(1.5,)], ndigits=1), TypeError, MAP_ADVICE.replace("map", "starmap")),
+        (lambda client: client.imap(round, [1.5], ndigits=1), TypeError, MAP_ADVICE.replace("map", "imap")),
         (lambda client: client.send_object(5, name=5), TypeError, "the name of an object must be a text, got 5"),
     ],
 )

@@ -207,7 +207,14 @@ def test_a_future_is_a_table_in_a_notebook(client: Client, cluster: FakeCluster)
     assert told in broken._repr_html_(), "after it was read, too"
     assert len(long._repr_html_()) < 1500
     whole = client.get({"a": 1}, ["a"], block=False)["a"]
-    assert whole._repr_html_() == "<b>Future</b><table><tr><th>State</th><td>returned int</td></tr></table>"
+    told = "<tr><th>State</th><td>returned int</td></tr><tr><th>Value</th><td>1</td></tr>"
+    assert whole._repr_html_() == f"<b>Future</b><table>{told}</table>"
+    for value, shown in (("<b>", "&#x27;&lt;b&gt;&#x27;"), (None, "None"), (0.5, "0.5"), (b"x", "b&#x27;x&#x27;")):
+        whole._result = value
+        assert f"<td>{shown}</td>" in whole._repr_html_()
+    for value in ("x" * 201, 10**5000, [1], Unprintable()):
+        whole._result = value
+        assert "Value" not in whole._repr_html_()
     broken._exception = Unprintable()
     assert "<td>Unprintable</td>" in broken._repr_html_()
 

@@ -52,10 +52,22 @@ GPU = (Capability("gpu", 2), Capability("linux"))
         (
             Explanation(1, state="queued", worker_count=1, code_tag="cpython-311", code_tags=("cpython-311",)),
             GPU,
-            ["none of 1 worker offers gpu=2, linux together with Python 3.11"],
+            ["none of 1 worker offers gpu=2, linux"],
+        ),
+        (
+            Explanation(
+                1, state="queued", worker_count=2, code_tag="cpython-311", code_tags=("cpython-311", "cpython-312")
+            ),
+            GPU,
+            ["none of 2 workers offers gpu=2, linux together with Python 3.11"],
         ),
         (Explanation(1, state="queued", starting_count=1), (), ["1 worker that could run it is being started"]),
         (Explanation(1, state="queued", worker_count=3, starting_count=2), GPU, ["2 workers", "are being started"]),
+        (
+            Explanation(1, state="queued", worker_count=2, able_count=2, trouble="bad: its processors do not start"),
+            (),
+            ["; one takes no tasks for now, worker bad: its processors do not start"],
+        ),
         (
             Explanation(1, state="queued", worker_count=1, able_count=1, starting_count=2),
             (),
@@ -77,6 +89,11 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             Explanation(1, task("p"), "dispatched", worker="w", is_begun=True, is_blocked=True, child_count=1200),
             (),
             ["on worker w for 0.0 s", "waits for 1,200 tasks that it has submitted"],
+        ),
+        (
+            Explanation(1, task("p"), "dispatched", worker="w", is_begun=True, is_blocked=True),
+            (),
+            ["waits to go on: no task that it has submitted is unfinished", "value that is not in the storage"],
         ),
         (
             Explanation(
@@ -107,6 +124,20 @@ GPU = (Capability("gpu", 2), Capability("linux"))
             Explanation(1, state="dispatched", worker="w", attempt=2, silent_seconds=6.2, lost_seconds=53.8),
             (),
             ["the task begins again then, unless it has lost too many workers"],
+        ),
+        (
+            Explanation(1, state="dispatched", worker="w", attempt=2, still_seconds=40.2, able_count=2),
+            (),
+            [
+                "had not begun at the last report of that worker, in attempt 2; this worker has ended nothing for ",
+                "for 40 s: ",
+                "the task goes to another one as soon as one that can run it ends tasks",
+            ],
+        ),
+        (
+            Explanation(1, state="dispatched", worker="w", attempt=1, still_seconds=40.2, able_count=1),
+            (),
+            ["ended nothing for 40 s, and no other one that is connected can run the task"],
         ),
         (Explanation(1, state="canceling", worker="w", lost_seconds=60.0), (), ["being canceled on worker w"]),
         (
@@ -325,3 +356,16 @@ def test_stack(client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyP
     future.cancel()
     ended = client.stack(future)
     assert ended.state == "ended" and "canceled" in ended.reason
+
+
+@pytest.mark.parametrize(
+    "explanation",
+    [
+        Explanation(1, state="dispatched", worker="w", still_seconds=9.9),
+        Explanation(1, state="dispatched", worker="w", still_seconds=40.0, is_begun=True, running_seconds=40.0),
+        Explanation(1, state="dispatched", worker="w", still_seconds=40.0, silent_seconds=8.0, lost_seconds=52.0),
+    ],
+    ids=["a moment", "it runs this task", "it is silent"],
+)
+def test_a_worker_that_ends_nothing_is_told_of_where_it_says_something(explanation: Explanation) -> None:
+    assert "ended nothing" not in sentence(explanation, (), ADDRESS)

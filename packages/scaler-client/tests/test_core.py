@@ -66,7 +66,7 @@ from scaler_protocol.messages import (
     TaskHeader,
     TaskLog,
 )
-from scaler_protocol.session import Complained, Received, Rejected
+from scaler_protocol.session import Complained, Received
 
 # ---------------------------------------------------------------- submitting
 
@@ -288,17 +288,6 @@ def test_a_lease_shorter_than_the_timeout_ends_the_session_and_not_the_wait() ->
     assert told.core.next_deadline() == told.now + TIMEOUT * 2 / 3
     assert told(opened()) == []
     assert [names_in(message) for message in told.sent()] == [["a"]]
-
-
-def test_after_a_rejection_the_next_submission_dials_again() -> None:
-    told = Told()
-    told.submit(call("a"))
-    told(lost())
-    assert completions(told(Rejected(codes.VERSION_MISMATCH, "too old"))) == {task("a"): codes.STATUS_FAILED}
-    assert told(call("b")) == [Redial()]
-    assert told(call("c")) == []
-    told(opened())
-    assert [names_in(message) for message in told.sent()] == [["b", "c"]]
 
 
 def test_leaving_cancels_what_is_pending_and_failing_fails_it() -> None:

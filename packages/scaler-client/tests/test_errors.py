@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scaler.client.core.records import Outcomes
-from scaler.client.errors import exception_of, task_error_of
+from scaler.client.errors import _BY_CODE, exception_of, task_error_of
 from scaler.client.submitting.deferred import _told
 from scaler.utility import exceptions
 from scaler.utility.exceptions import (
@@ -25,6 +25,7 @@ from scaler.utility.exceptions import (
     NoWorkerError,
     ObjectStorageException,
     ProcessorDiedError,
+    QuotaError,
     RemoteError,
     ResultNotSerializableError,
     ScalerError,
@@ -46,6 +47,7 @@ OF_A_TASK = {
     "NO_SUCH_OBJECT": MissingObjects,
     "OWNER_GONE": MissingObjects,
     "STORAGE_FULL": ObjectStorageException,
+    "QUOTA": QuotaError,
     "EXISTS": ObjectStorageException,
     "STORAGE_UNREACHABLE": ObjectStorageException,
     "TASK_RAISED": TaskExceptionNotSerializableError,
@@ -162,3 +164,13 @@ def test_a_lost_scheduler_is_a_timeout_too() -> None:
     assert type(error) is DisconnectedError
     for kind in (ConnectionError, TimeoutError, concurrent.futures.TimeoutError, ScalerError):
         assert isinstance(error, kind)
+
+
+@pytest.mark.parametrize("code", [codes.OK, *_BY_CODE])
+def test_what_workers_tell_of_a_failure_is_nothing_that_a_terminal_obeys(code: int) -> None:
+    evil = "\x1b[2J\x1b[31mred\nnext"
+    told = TaskError(code=code, message=evil, text=f"{evil}\n", type_name=evil, workers=(evil,))
+    raised = exception_of(told)
+    for shown in (str(raised), str(raised.__cause__)):
+        assert "\x1b[2J" not in shown
+        assert "\\x1b[2J\x1b[31mred\x1b[0m\nnext" in shown

@@ -375,3 +375,22 @@ def test_without_another_thread_jobs_are_done_all_the_same(monkeypatch: pytest.M
     eventually(lambda: threads._count == 0, "no thread is left")
     threads.run(done.release)
     assert done.acquire(blocking=False), "the caller has done it"
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_await_behind_a_callback_that_raises(
+    client: Client, cluster: FakeCluster, kind: type[BaseException]
+) -> None:
+    def fail(_future: object) -> None:
+        raise kind("of a callback")
+
+    async def behind() -> int:
+        cluster.hold()
+        future = client.submit(abs, -3)
+        future.add_done_callback(fail)
+        waiting = asyncio.ensure_future(future)
+        await asyncio.sleep(0)  # it has added its own callback
+        cluster.release()
+        return await asyncio.wait_for(waiting, WAIT)
+
+    assert asyncio.run(behind()) == 3

@@ -53,24 +53,24 @@ def test_no_time_at_all_is_enough_for_a_storage_that_answers(client: Client) -> 
     assert ended(client).result(0) == bytes(LARGE)
 
 
-def iterated(client: Client) -> object:
-    return list(client.imap(bytes, [LARGE] * 3, timeout=SHORT))
+def iterated(client: Client, timeout: float) -> object:
+    return list(client.imap(bytes, [LARGE] * 3, timeout=timeout))
 
 
 @pytest.mark.parametrize(
     "run",
     (
-        lambda client: client.map(bytes, [LARGE] * 3, timeout=SHORT),
-        lambda client: client.starmap(bytes, [(LARGE,)] * 3, timeout=SHORT),
+        lambda client, timeout: client.map(bytes, [LARGE] * 3, timeout=timeout),
+        lambda client, timeout: client.starmap(bytes, [(LARGE,)] * 3, timeout=timeout),
         iterated,
     ),
     ids=("map", "starmap", "imap"),
 )
-def test_of_a_map(cluster: FakeCluster, client: Client, run: Callable[[Client], object]) -> None:
-    assert run(client) == [bytes(LARGE)] * 3
+def test_of_a_map(cluster: FakeCluster, client: Client, run: Callable[[Client, float], object]) -> None:
+    assert run(client, WAIT) == [bytes(LARGE)] * 3
     with cluster.silent_storage(), pytest.raises(concurrent.futures.TimeoutError, match="not fetched in time"):
-        run(client)
-    assert run(client) == [bytes(LARGE)] * 3
+        run(client, SHORT)
+    assert run(client, WAIT) == [bytes(LARGE)] * 3
 
 
 def test_a_value_of_a_map_that_is_lost(cluster: FakeCluster, client: Client) -> None:

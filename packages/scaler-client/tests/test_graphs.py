@@ -114,7 +114,7 @@ def test_the_first_failure_ends_all_that_is_unfinished(client: Client, cluster: 
 def test_a_wait_that_is_over_ends_the_graph(client: Client, cluster: FakeCluster) -> None:
     cluster.hold()
     with pytest.raises(concurrent.futures.TimeoutError, match="has not ended within"):
-        client.get({"a": (abs, -1), "b": (abs, "a")}, ["b"], timeout=0.01)
+        client.get({"a": (abs, -1), "b": (abs, "a")}, ["b"], timeout=1.0)  # which is long enough to send it
     eventually(lambda: "0 unfinished" in repr(client), "nothing of the graph is left")
 
 
@@ -246,3 +246,15 @@ def test_nested_nodes_of_one_form_share_a_function(client: Client, cluster: Fake
     graph: dict[str, Any] = {f"n{number}": (inc, (add, number, (inc, number))) for number in range(50)}
     assert client.get(graph, ["n0", "n49"]) == {"n0": 2, "n49": 100}
     assert len(columns.split_ids(cluster.submits[-1].functions)) == 1
+
+
+def test_the_timeout_is_for_building_and_storing_too(client: Client, cluster: FakeCluster) -> None:
+    """Checks that the time for serializing the parts of a graph counts towards its timeout. Nothing is sent after the
+    end."""
+    client.submit(abs, -1).result(WAIT)
+    sent = len(cluster.submits)
+    with pytest.raises(concurrent.futures.TimeoutError, match="was not built and stored in time"):
+        client.get({"a": (len, bytes(100_000))}, keys=["a"], timeout=0)
+    assert len(cluster.submits) == sent
+    client.submit(abs, -1).result(WAIT)
+    eventually(lambda: not cluster.values_of(client.identity), "nothing is stored")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import itertools
 import math
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from functools import partial
+from typing import Any
 
 import pytest
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client, ScalerFuture
+from scaler.client.futures import leaving
+from scaler.client.io.connection import Connection
 from scaler.client.submitting.mapping import FIRST_BATCH, Gathering
 from scaler.client.submitting.streaming import Streaming
-from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.exceptions import ClientQuitException, ObjectStorageException
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, "canceled 1 task that had"), (3, "canceled 3 tasks that had")])
@@ -157,3 +162,125 @@ def test_an_imap_goes_on_in_its_thread_while_what_is_in_flight_is_waited_for(clu
     assert [next(results) for _ in range(7)] == list(range(1, 8))
     with pytest.raises(ClientQuitException):
         next(results)
+
+
+LARGE = 100_000
+
+
+def stop(client: Client) -> None:
+    with pytest.raises(ValueError, match="protected"):  # this cluster does not stop, and the client leaves it
+        client.shutdown()
+
+
+#: how a program leaves its client, when all tasks have ended
+LEAVING: dict[str, Callable[[Client], object]] = {
+    "with": lambda client: client.__exit__(None, None, None),
+    "with an exception": lambda client: client.__exit__(ValueError, ValueError(), None),
+    "disconnect": lambda client: client.disconnect(),
+    "shutdown(wait=True)": lambda client: client.shutdown(wait=True),
+    "shutdown(cancel_futures=True)": lambda client: client.shutdown(cancel_futures=True),
+    "shutdown()": lambda client: stop(client),
+    "async with": lambda client: asyncio.run(client.__aexit__(None, None, None)),
+}
+
+#: how it reads results after that: each gives the value of bytes(LARGE)
+READING: dict[str, Callable[[Client], Callable[[], object]]] = {
+    "result": lambda client: partial(ended(client.submit(bytes, LARGE)).result, 0),
+    "await": lambda client: partial(run, awaited, ended(client.submit(bytes, LARGE))),
+    "exception and result": lambda client: partial(both, ended(client.submit(bytes, LARGE))),
+    "get": lambda client: partial(ended(client.get({"a": (bytes, LARGE)}, ["a"], block=False)["a"]).result, 0),
+    "imap": lambda client: partial(next, arrived(client.imap(bytes, [LARGE]))),
+    "imap in an event loop": lambda client: partial(run, anext_of, arrived(client.imap(bytes, [LARGE]))),
+    "map": lambda client: partial(next, iter(client.map(bytes, [LARGE]))),
+}
+
+
+def ended(future: Any) -> Any:
+    concurrent.futures.wait([future], WAIT)
+    return future
+
+
+def arrived(results: Any) -> Any:
+    eventually(lambda: bool(results._gathering._arrived), "it has ended")
+    return results
+
+
+def both(future: Any) -> object:
+    assert future.exception(0) is None
+    return future.result(0)
+
+
+def run(step: Callable[[Any], Any], found: Any) -> object:
+    return asyncio.run(step(found))
+
+
+async def awaited(future: Any) -> object:
+    return await future
+
+
+async def anext_of(results: Any) -> object:
+    return await results.__anext__()
+
+
+@pytest.mark.parametrize("how", LEAVING)
+def test_large_results_are_read_afterwards_as_small_ones_are(cluster: FakeCluster, how: str) -> None:
+    client = Client(cluster.address)
+    reads = {name: begin(client) for name, begin in READING.items()}
+    LEAVING[how](client)
+    assert {name for name, read in reads.items() if read() != bytes(LARGE)} == set()
+
+
+def test_what_is_waited_for_can_be_read_afterwards(cluster: FakeCluster) -> None:
+    with Client(cluster.address, on_exit="wait") as client:
+        future, results = client.submit(bytes, LARGE), client.imap(bytes, [LARGE, 3, LARGE])
+    assert future.result(0) == bytes(LARGE)
+    assert list(results) == [bytes(LARGE), bytes(3), bytes(LARGE)]
+
+
+def test_what_is_read_or_dropped_is_not_fetched_once_more(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[object] = []
+    client = Client(cluster.address)
+    read, dropped, held = (ended(client.submit(bytes, LARGE)) for _ in range(3))
+    small = ended(client.submit(bytes, 3))
+    read.result(0)
+    held_id = held.task_id
+    del dropped
+    fetch_one = Connection.fetch_one
+    monkeypatch.setattr(
+        Connection, "fetch_one", lambda self, one, end_at: fetched.append(one.ids[0]) or fetch_one(self, one, end_at)
+    )
+    client.disconnect()
+    assert fetched == [held_id]
+    assert held.result(0) == bytes(LARGE) and small.result(0) == bytes(3)
+
+
+def test_leaving_fetches_no_more_than_its_bound(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leaving, "MOST_BYTES", 2 * LARGE)
+    with Client(cluster.address) as client:
+        futures = [ended(client.submit(bytes, LARGE)) for _ in range(5)]
+    assert "large results of 3 futures cannot be read from now on" in caplog.text
+    errors = [future.exception(0) for future in futures]
+    assert errors[:2] == [None, None]
+    assert all(isinstance(error, ObjectStorageException) for error in errors[2:])
+
+
+def test_leaving_does_not_wait_for_a_storage_that_is_silent(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(cluster.address, timeout_seconds=0.5)
+    futures = [ended(client.submit(bytes, LARGE)) for _ in range(3)]
+    with cluster.silent_storage():
+        client.disconnect()
+    assert "large results of 3 futures cannot be read from now on" in caplog.text
+    assert all(isinstance(future.exception(0), ObjectStorageException) for future in futures)
+
+
+def test_after_ctrl_c_nothing_is_waited_for(cluster: FakeCluster) -> None:
+    with pytest.raises(KeyboardInterrupt), Client(cluster.address) as client:
+        future = ended(client.submit(bytes, LARGE))
+        raise KeyboardInterrupt
+    assert isinstance(future.exception(0), ObjectStorageException)

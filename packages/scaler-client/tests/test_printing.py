@@ -91,3 +91,21 @@ def test_preparations_that_never_end_are_bounded() -> None:
     for number in range(MOST_PREPARED + 5):
         preparations.tell(Tell(task(number), "host a: installing"))
     assert not preparations.text_of(task(4)) and preparations.text_of(task(5))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+EVIL = "\x1b]0;title\x07\x1b[2J\x9b2J\rall \x1b[31mred\nplain\r\n\u202eafter\u200d\n"
+
+
+def test_a_terminal_obeys_nothing_of_what_a_task_prints_but_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, kept = Terminal(), io.StringIO()
+    printed(monkeypatch, shown, EVIL)
+    printed(monkeypatch, kept, EVIL)
+    assert kept.getvalue() == EVIL, "a file or pipe has what was printed"
+    assert shown.getvalue() == (
+        "\\x1b]0;title\\x07\\x1b[2J\\x9b2J\\rall \x1b[31mred\x1b[0m\nplain\r\n\\u202eafter\u200d\n"
+    )

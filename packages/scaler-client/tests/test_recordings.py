@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import stat
 import struct
 import time
@@ -17,6 +18,7 @@ from tests.support.fake_publisher import FakePublisher
 from tests.support.processes import WAIT
 
 from scaler.monitoring import Condition, Playback, Recorder, Recording, RecordingError, Subscription
+from scaler.top import __main__ as top
 from scaler.trace import __main__ as trace
 from scaler.ui import __main__ as ui
 from scaler_protocol.codec import encode
@@ -220,7 +222,7 @@ def test_a_damaged_compressed_one(tmp_path: Path) -> None:
     played(playback)
     assert "is damaged after" in playback.state.text or "was cut off" in playback.state.text
     path.write_bytes(whole[:20] + b"\xff" * 40 + whole[60:])
-    with pytest.raises(RecordingError, match="its begin is damaged"):
+    with pytest.raises(RecordingError, match="its beginning is damaged"):
         Playback(path, speed=0)
 
 
@@ -305,3 +307,35 @@ def test_the_page_says_what_it_cannot_play(tmp_path: Path, capsys: pytest.Captur
     pytest.importorskip("aiohttp", reason="scaler_ui needs the extra [ui]")
     assert ui.main(["--replay", str(tmp_path / "x")]) == 1
     assert "is no recording of scaler_top --record" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_write_leaves_a_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    path = tmp_path / "run.rec.gz"
+    recorder = Recorder(path)
+    compress, written = recorder._file.write, iter(range(3))
+
+    def write_interrupted(data: bytes) -> int:
+        next(written)
+        compress(data[: len(data) // 2])
+        signal.raise_signal(number)
+        return compress(data[len(data) // 2 :])
+
+    monkeypatch.setattr(recorder._file, "write", write_interrupted)
+
+    class Polled:
+        def poll(self, seconds: float) -> None:
+            recorder.write("status", STATUS)
+
+    handlers = [(one, signal.getsignal(one)) for one in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        top._listen(Polled(), recorder, str(path))  # type: ignore[arg-type]
+    finally:
+        for one, handler in handlers:
+            signal.signal(one, handler)
+    recorder.close()
+    recording = Recording(path)
+    assert [record.message for record in recording] == [STATUS]
+    assert recording.trouble == ""

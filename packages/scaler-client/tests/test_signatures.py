@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import array
+import base64
+import builtins
+import cmath
+import collections
+import copy
+import datetime
+import decimal
+import fractions
 import functools
+import heapq
+import html
 import inspect
+import ipaddress
+import itertools
+import keyword
+import math
+import numbers
 import operator
-from collections.abc import Callable
+import statistics
+import string
+import struct
+import types
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -186,8 +208,83 @@ def test_map_over_tuples_takes_them_whole_where_it_must() -> None:
     one = lambda pair: pair[0]  # noqa: E731
     for items in (pairs, iter(pairs)):
         assert list(unpacked(one, (items,))) == [((1, 2),), ((3, 4),)]
-    for function in (two, max, lambda a, b=1: a):
+    for function in (two, getattr, lambda a, b=1: a):
         with pytest.warns(DeprecationWarning):
             assert list(unpacked(function, (pairs,))) == pairs
     with pytest.warns(DeprecationWarning):
         assert list(unpacked(one, ([(1,), (2,)],))) == [(1,), (2,)]
+
+
+class OneArgument:
+    def __call__(self, pair: Any) -> Any:
+        return pair[0]
+
+
+ROWS: tuple[list[Any], ...] = (
+    [[1, 2], [3, 4]],
+    [(1, 2), (3, 4)],
+    [("a", 1), ("b", 2)],
+    [["a", "b"], ["c", "d"]],
+    [(1, 2, 3), (4, 5, 6)],
+    [[(1, 2), (3, 4)], [(5, 6), (7, 8)]],
+    [[("a", 1)], [("b", 2)]],
+)
+MODULES = (
+    *(
+        array,
+        base64,
+        builtins,
+        cmath,
+        collections,
+        copy,
+        datetime,
+        decimal,
+        fractions,
+        functools,
+        heapq,
+        html,
+        ipaddress,
+    ),
+    *(itertools, keyword, math, numbers, operator, statistics, string, struct, types, unicodedata, zlib),
+)
+LEFT_OUT = frozenset(
+    ("breakpoint", "copyright", "credits", "exit", "help", "input", "license", "open", "print", "quit")
+)
+"""They print, read, or end the program."""
+MADE = (
+    *(operator.itemgetter(0), operator.attrgetter("__class__"), operator.methodcaller("__len__"), "{}".format),
+    *(functools.partial(sorted, reverse=True), functools.partial(set), functools.lru_cache(len), str.__len__, ",".join),
+    *([].append, {}.get, staticmethod(len), functools.wraps(len)(lambda *one: len(*one)), OneArgument()),
+)
+
+
+def called(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> object:
+    """Returns what each call gives, or the type of the error of the first that fails."""
+    try:
+        found = [function(*copy.deepcopy(arguments)) for arguments in calls]
+        return [list(itertools.islice(one, 5)) if isinstance(one, Iterator) else repr(one) for one in found]
+    except Exception as error:
+        return type(error)
+
+
+def says_that_it_takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def test_map_calls_what_takes_one_argument_as_the_builtin_map_does() -> None:
+    """Over the callables of the standard library. The page says of which functions it takes tuples apart: of those that
+    say that they take so many arguments, and of those that cannot take one."""
+    found = [value for module in MODULES for name, value in sorted(vars(module).items()) if name not in LEFT_OUT]
+    compared = 0
+    for function in (*MADE, *filter(callable, found)):
+        for rows in ROWS:
+            wanted = called(function, [(row,) for row in rows])
+            if isinstance(wanted, type) or says_that_it_takes(function, len(rows[0])):
+                continue
+            assert list(unpacked(function, (rows,))) == [(row,) for row in rows], function
+            compared += 1
+    assert compared > 300

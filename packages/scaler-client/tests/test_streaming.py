@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import gc
 import itertools
 import math
 import operator
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +47,27 @@ def test_the_results_of_map_one_by_one(client: Client) -> None:
     assert list(client.imap(abs, [])) == []
     assert list(client.imap(operator.neg, range(20_000))) == [-number for number in range(20_000)]
     assert sorted(client.imap(abs, range(-300, 0), ordered=False)) == list(range(1, 301))
+
+
+class Item:
+    """An argument that can be watched."""
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_no_more_items_and_results_live_than_the_window_holds(client: Client, is_ordered: bool) -> None:
+    living: weakref.WeakSet[Item] = weakref.WeakSet()
+
+    def items() -> Iterator[Item]:
+        for _ in range(400):
+            item = Item()
+            living.add(item)
+            yield item
+
+    window, most = 8, 0
+    for result in client.imap(copy.copy, items(), window=window, ordered=is_ordered):
+        living.add(result)
+        most = max(most, len(living))
+    assert most <= 4 * window, "of each task its item, and its result once more"
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7, 100, None])

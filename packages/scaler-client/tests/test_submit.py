@@ -18,6 +18,7 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import WAIT, eventually
 
 from scaler import Client, ScalerFuture
+from scaler.client.io import background
 from scaler.utility.exceptions import (
     RemoteTraceback,
     ScalerError,
@@ -395,3 +396,16 @@ def test_a_failure_belongs_to_its_future_only(client: Client) -> None:
     with pytest.raises(KeyError):
         bad.result(WAIT)
     assert good.result(WAIT) == 1 and client.submit(abs, -2).result(WAIT) == 2
+
+
+def test_a_client_that_has_left_has_called_its_callbacks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an executor's shutdown: what they tell, such as the end of a span, is told when the block is left."""
+    monkeypatch.setattr(background, "FINISH_SECONDS", WAIT)
+    has_left = threading.Event()
+    told: list[bool] = []
+    with Client(cluster.address) as client:
+        future = client.submit(abs, -1)
+        future.add_done_callback(lambda _: told.append(has_left.wait(0.2)))
+        assert future.result(WAIT) == 1
+    has_left.set()
+    assert told == [False]

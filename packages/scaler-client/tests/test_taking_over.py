@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from tests.support.client_core import call, task
@@ -12,6 +13,7 @@ from tests.support.client_core import call, task
 from scaler.client.objects import storage as storages
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.storage import Storage
+from scaler.utility.exceptions import UnauthorizedError
 from scaler_protocol import codes
 from scaler_protocol.errors import ObjectNotFound, StorageError, StorageUnavailable
 from scaler_protocol.ids import ObjectId, Owner, PeerId, new_object_id
@@ -236,3 +238,18 @@ def test_what_is_looked_for_between_two_names_waits_for_the_next(
     storage.look_for([put.object_id])
     welcomed.join()
     assert lost == []
+
+
+def test_a_call_that_needs_a_name_dials_and_ends_with_the_refusal(
+    guarded: tuple[Storage, Guarded, list[ObjectId]],
+) -> None:
+    """Not after a timeout, and not with an error of the storage; and not with the refusal of an earlier dial."""
+    storage, _, _ = guarded
+    storage.rename(SECOND)
+    storage.names.refuse(UnauthorizedError("of an earlier dial"))
+    for answer in ("the ticket has expired", "the key is another cluster's"):
+        storage.names.on_wanted = partial(storage.names.refuse, UnauthorizedError(answer))
+        with pytest.raises(UnauthorizedError, match=answer):
+            storage.start_put(new_object_id(), [b"argument"])
+    storage.names.on_wanted = partial(storage.take_over, grant_of(SECOND), Told())
+    storage.start_put(new_object_id(), [b"argument"]).finish()

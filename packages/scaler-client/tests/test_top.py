@@ -13,7 +13,7 @@ from scaler.top.board import board_of
 from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
 from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
 from scaler.top.meters import RATES_KEPT, Throughput, bar, meters_of, sparkline
-from scaler.top.pages import OBJECTS
+from scaler.top.pages import OBJECTS, worker_page
 from scaler.top.report import as_json, as_text
 from scaler.top.screen import Screen, View, draw, text_of
 from scaler_protocol import codes
@@ -166,6 +166,26 @@ def test_a_silent_worker_says_for_how_long() -> None:
     silent = [line for line in screen.lines if any(style == "silent" for style, _ in line)]
     assert [text_of(line).split()[:2] for line in silent] == [["(42s)", "v"]]
     assert "1 silent" in "\n".join(lines(screen))
+
+
+def test_a_worker_that_ends_nothing_says_for_how_long() -> None:
+    """One with a long task does as well, in its own page alone. (MON-67)"""
+    runs = WorkerStatus(processors=(ProcessorStatus(state=2, task_id=TaskId(b"t" * 16)),))
+    ages = {"young": 9.0, "silent": 480.0, "still": 480.4, "long": 480.0}
+    workers = {
+        name: worker(name, still_seconds=age, held_count=1 if name == "long" else 2, status=runs)
+        for name, age in ages.items()
+    }
+    workers["silent"] = replace(workers["silent"], silent_seconds=42.0)
+    screen = draw(board_of(live(*workers.values())), View(), 120)
+    marked = [line for line in screen.lines if any(style == "silent" for style, _ in line)]
+    assert [text_of(line).split(maxsplit=3)[:3] for line in marked] == [
+        ["(42s)", "silent", "0.0%"],
+        ["(still", "480s)", "still"],
+    ]
+    assert "1 silent, 1 ending nothing" in "\n".join(lines(screen))
+    told = {name: "has ended nothing for 480 s" in str(worker_page(one, {}).lead) for name, one in workers.items()}
+    assert told == {"young": False, "silent": True, "still": True, "long": True}
 
 
 def test_managers_and_what_they_have_started() -> None:
@@ -442,6 +462,18 @@ def test_help_names_every_key_and_column() -> None:
     text = shown(live(), 80, 40, View(is_help=True))
     assert all(f"{column.title}[{column.key}]" in text for column in COLUMNS if column.key)
     assert all(word in text for word in ("Enter", "Tab", "/", "pause", "quit", "round-trip"))
+
+
+def test_messages_of_the_scheduler_have_a_page_of_their_own() -> None:
+    state = live(worker())
+    assert "Dispatch" in shown(state) and "Dispatch" not in shown(state, 132, 45)
+    text = shown(state, 132, 45, View(page="messages", search="s"))
+    assert [line.split() for line in text.splitlines()[-4:]] == [
+        ["message", "sent", "received"],
+        ["Dispatch", "54,660", "0"],
+        ["Results", "0", "53,794"],
+        ["Submit", "0", "53,764"],
+    ]
 
 
 def test_the_largest_objects_and_what_travelled() -> None:

@@ -117,6 +117,66 @@ def test_a_number_of_zeros_is_not_bytes(name: str) -> None:
         plain_values.loads(f"cbuiltins\n{name}\n(I1000000000000\ntR.".encode())
 
 
+# Writes that change the reader itself, of 40 to 80 bytes each: what they leave must not be seen by the next value.
+POISONS = [
+    b"ccollections\ndeque\n(N(dV__defaults__\n(I-666\nNttb.",  # BUILD with a state of slots
+    b"ccollections\ndeque\n}V__name__\nVmine\nsb.",
+    b"ccollections\ndeque\n}V__kwdefaults__\n}V_items\nI1\nssb.",
+    b"\x80\x02ccollections\ndeque\n)\x81.",  # NEWOBJ
+    b"\x80\x04ccollections\ndeque\n)}\x92.",  # NEWOBJ_EX
+    b"(ccollections\ndeque\no.",  # OBJ
+    b"(icollections\ndeque\n.",  # INST
+    b"\x80\x02\x82\x01.",  # EXT1
+    b"Vx\nQ.",  # BINPERSID
+]
+
+
+@pytest.mark.parametrize("poison", POISONS)
+def test_a_value_cannot_change_how_later_ones_are_read(poison: bytes) -> None:
+    with pytest.raises(NotPlain):
+        plain_values.loads(poison)
+    assert plain_values.loads(pickle.dumps(deque([1, 2]))) == deque([1, 2])
+
+
+@pytest.mark.parametrize("name", ["bytes", "bytearray", "complex", "range", "slice", "set", "frozenset"])
+@pytest.mark.parametrize("around", [b"%b.", b"(%bt.", b"(%bl.", b"(V\n%bd.", b"(%bl\x85.", b"\x80\x02}(K\x01%bu."])
+def test_a_name_alone_is_no_value(name: str, around: bytes) -> None:
+    with pytest.raises(NotPlain, match="name"):
+        plain_values.loads(around % f"cbuiltins\n{name}\n".encode())
+
+
+def deep(count: int, wrap: bytes = b"\x85") -> bytes:
+    return b"\x80\x02)" + wrap * count
+
+
+DOUBLED = b"q\x00h\x00\x86" * 64
+"""A pair of itself, of itself … : a few hundred bytes, and 2**64 steps for a program that computes its hash."""
+AS_KEY = [b"\x80\x02}%bNs.", b"\x80\x02}(%bNu.", b"\x80\x02(%bNd.", b"\x80\x04\x8f(%b\x90.", b"\x80\x04(%b\x91.",
+          b"\x80\x02cbuiltins\nset\n(%bl\x85R.", b"\x80\x02ccollections\nOrderedDict\n(%bN\x86l\x85R."]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", AS_KEY)
+@pytest.mark.parametrize("inner", [b")" + b"\x85" * 200_000, b")" + DOUBLED], ids=["deep", "doubled"])
+def test_a_key_that_is_dear_to_hash_is_refused(around: bytes, inner: bytes) -> None:
+    """A hash recurses in C without a bound: such a key ended the process, or took for ever."""
+    with pytest.raises(NotPlain, match="nested"):
+        plain_values.loads(around % inner)
+
+
+def test_keys_of_all_sizes_that_programs_have() -> None:
+    key: Any = ()
+    for number in range(500):
+        key = (key, number)
+    for value in ({key: 1}, {(1, 2): {(3, (4, 5))}}, {tuple(range(100_000)): 1}, [{frozenset([(1, 2)]): 3}]):
+        for protocol in range(3, pickle.HIGHEST_PROTOCOL + 1):
+            assert plain_values.loads(pickle.dumps(value, protocol)) == value
+
+
+def test_a_length_that_the_bytes_do_not_have_asks_for_no_memory() -> None:
+    with pytest.raises((pickle.UnpicklingError, EOFError)):
+        plain_values.loads(b"\x80\x05\x96" + (1 << 40).to_bytes(8, "little") + b"short.")
+
+
 def test_an_exception_of_a_task_is_told_and_not_made(tmp_path: Path) -> None:
     place = tmp_path / "made"
     error = TaskError(

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.support.pages import SERVER, status, task, worker
+from tests.support.pages import LOOPBACK, SERVER, status, task, worker
 from tests.support.served import Client, FakeWatcher, told, visited
 
 from scaler.ui.feed import Feed
@@ -19,6 +19,7 @@ from scaler_protocol.codes import (
     CONTROL_UNKNOWN,
 )
 from scaler_protocol.messages import ClientEntry, Control, ControlReply
+from scaler_protocol.web.guards import Guard
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,21 @@ def test_orders_are_taken_only_where_the_operator_wants_it_and_from_the_page_its
 
     visited(read_only)
     visited(foreign, may_control=True)
+
+
+@pytest.mark.parametrize("path", ["/control?do=cancel-task", "/control", "/", "/events"])
+def test_bodies_that_break_off_leave_no_word_in_the_log(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The caller promises a body, sends a part of it, and goes."""
+
+    async def visit(client: Client, feed: Feed) -> None:
+        for token in ("", "Authorization: Bearer s3cret\r\n"):
+            for _ in range(10):
+                _, writer = await asyncio.open_connection("127.0.0.1", client.port)
+                head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\n"
+                writer.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+                await writer.drain()
+                writer.transport.abort()
+        assert (await client.get("/state.json", headers={"Authorization": "Bearer s3cret"})).status == 200
+
+    visited(visit, Guard(LOOPBACK.hosts, "s3cret"), may_control=True)
+    assert not caplog.records

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.pages import failed, failures, samples, task, worker
+from tests.support.pages import failed, failures, samples, status, task, worker
 from tests.support.served import Client, FakeWatcher, told, visited
 
 from scaler.explain.__main__ import told as explained
 from scaler.ui.feed import Feed
+from scaler.ui.running import ASKED_AT_ONCE, NAMED, RunningNames
 from scaler_protocol.codes import STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId, PeerId, TaskId
-from scaler_protocol.messages import Explain, Explanation, TaskFailure
+from scaler_protocol.messages import Explain, Explanation, TaskFailure, WorkerEntry
 
 
 def test_a_question_goes_to_the_scheduler_and_its_answer_to_who_asked() -> None:
@@ -170,3 +171,39 @@ def test_scaler_explain_tells_how_long_a_task_has_waited() -> None:
     assert told(queued, "queued") == told(queued, "waiting") == since
     assert told(replace(queued, ready_seconds=18.0), "queued") == f"{since}, and waited 2.0 s for other tasks"
     assert "submitted" not in told(replace(timed, submitted_seconds=0.0)), "an earlier scheduler does not tell"
+
+
+def busy(number: int, seconds: float) -> WorkerEntry:
+    one = worker(number)
+    processor = replace(one.status.processors[0], task_id=task(number), running_seconds=seconds)
+    return replace(one, status=replace(one.status, processors=(processor,)))
+
+
+def test_functions_of_tasks_that_run_long_are_asked_for_once() -> None:
+    async def visit(client: Client, feed: Feed) -> None:
+        watcher = feed.watcher = FakeWatcher()
+        running = [busy(7, 3.0), busy(8, 0.4), busy(9, 60.0)]
+        await told(feed, status(running))
+        assert not watcher.asked, "no page is open"
+        assert feed.open() is not None
+        await told(feed, status(running, sequence=2))
+        assert [one.task_id for one in watcher.asked if isinstance(one, Explain)] == [task(9), task(7)]
+        # The answers may come after the next status.
+        await told(feed, status(running, sequence=3))
+        await told(
+            feed, *(Explanation(one.request_id, one.task_id, function_name="price") for one in watcher.asked[1:])
+        )
+        await told(feed, status(running, sequence=4))
+        assert len(watcher.asked) == 2
+        assert feed.model.status["running"] == {task(7).hex(): "price"}
+        await told(feed, status([busy(9, 61.0)], sequence=5))
+        assert set(feed.model.running.names) == {task(9)}, "ended tasks are forgotten"
+
+    visited(visit)
+
+
+def test_few_functions_are_asked_for_at_a_time() -> None:
+    names, running = RunningNames(), status([busy(number, 2.0 + number) for number in range(NAMED + 50)])
+    asked = [names.wanted(running) for _ in range(20)]
+    assert asked[0] == [task(number) for number in range(NAMED + 49, NAMED + 49 - ASKED_AT_ONCE, -1)]
+    assert sum(map(len, asked)) == NAMED == len(names.names)

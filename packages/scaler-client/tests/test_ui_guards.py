@@ -6,7 +6,7 @@ import pytest
 
 from scaler.ui import __main__ as ui
 from scaler_protocol.process import UsageError
-from scaler_protocol.web.guards import COOKIE, Guard, cookie_name, host_name
+from scaler_protocol.web.guards import COOKIE, VISIT_SECONDS, VISITS_LIMIT, Guard, Visits, cookie_name, host_name
 
 OURS = Guard(frozenset({"localhost", "127.0.0.1", "::1"}))
 SECRET = Guard(frozenset({"board.example"}), "s3cret")
@@ -14,7 +14,7 @@ SECRET = Guard(frozenset({"board.example"}), "s3cret")
 
 @pytest.mark.parametrize("host", ["localhost:8081", "127.0.0.1:8081", "[::1]:8081", "LOCALHOST", "127.0.0.1"])
 def test_our_names(host: str) -> None:
-    assert not OURS.refusal({"Host": host}, {})
+    assert not OURS.refusal({"Host": host}, {}, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,26 @@ def test_our_names(host: str) -> None:
 )
 def test_other_names_are_refused(host: str) -> None:
     """Such as the one of a stranger's domain that resolves to this machine."""
-    assert "not served under that name" in OURS.refusal({"Host": host}, {})
+    assert "not served under that name" in OURS.refusal({"Host": host}, {}, 0.0)
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "http://localhost", "http://localhost:1", "null", "", "http://["]
 )
 def test_pages_of_other_origins_are_refused(origin: str) -> None:
-    assert "other origins" in OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {})
+    assert "other origins" in OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {}, 0.0)
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8081", "https://localhost:8081", "http://LOCALHOST:8081"])
 def test_our_own_origin_also_behind_a_proxy(origin: str) -> None:
-    assert not OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {})
+    assert not OURS.refusal({"Host": "localhost:8081", "Origin": origin}, {}, 0.0)
 
 
 def test_what_browsers_say_of_who_asks() -> None:
     def refused(**words: str) -> bool:
-        return bool(OURS.refusal({"Host": "localhost"} | {f"Sec-Fetch-{key}": word for key, word in words.items()}, {}))
+        return bool(
+            OURS.refusal({"Host": "localhost"} | {f"Sec-Fetch-{key}": word for key, word in words.items()}, {}, 0.0)
+        )
 
     assert not refused(Site="none") and not refused(Site="same-origin")
     assert refused(Site="cross-site") and refused(Site="same-site")
@@ -72,13 +74,39 @@ def test_what_browsers_say_of_who_asks() -> None:
 
 def test_a_token() -> None:
     host = {"Host": "board.example:8081"}
-    assert "token is needed" in SECRET.refusal(host, {})
+    assert "token is needed" in SECRET.refusal(host, {}, 0.0)
     for wrong in ("Bearer nonsense", "Basic s3cret", "Bearer", "Bearer \udcff"):
-        assert SECRET.refusal({**host, "Authorization": wrong}, {}), wrong
-    assert not SECRET.refusal({**host, "Authorization": "bearer s3cret"}, {})
-    assert not SECRET.refusal(host, {f"{COOKIE}_8081": "s3cret"})
-    assert SECRET.refusal(host, {f"{COOKIE}_8082": "s3cret"}), "that is the cookie of another page on this host"
-    assert "name" in SECRET.refusal({"Host": "other", "Authorization": "Bearer s3cret"}, {})
+        assert SECRET.refusal({**host, "Authorization": wrong}, {}, 0.0), wrong
+    assert not SECRET.refusal({**host, "Authorization": "bearer s3cret"}, {}, 0.0)
+    assert SECRET.refusal(host, {f"{COOKIE}_8081": "s3cret"}, 0.0), "a cookie is never the token"
+    assert "name" in SECRET.refusal({"Host": "other", "Authorization": "Bearer s3cret"}, {}, 0.0)
+
+
+def test_a_cookie_is_of_one_visit_to_one_page() -> None:
+    guard, other = (Guard(frozenset({"board.example"}), "s3cret") for _ in range(2))
+    cookie = guard.visits.begin(0.0)
+    assert cookie != guard.visits.begin(0.0) and "s3cret" not in cookie and len(cookie) > 40
+
+    def is_let_in(guard: Guard, now: float, port: int = 8081, **headers: str) -> bool:
+        host = {"Host": "board.example:8081", **headers}
+        return not guard.refusal(host, {f"{COOKIE}_{port}": cookie}, now)
+
+    assert is_let_in(guard, 1.0) and not is_let_in(other, 1.0)
+    assert not is_let_in(guard, 1.0, 8082), "that is the cookie of another page on this host"
+    assert not is_let_in(guard, 1.0, Authorization=f"Bearer {cookie}"), "and programs have none"
+    assert not is_let_in(guard, 1.0, Origin="http://evil.example")
+    assert is_let_in(guard, VISIT_SECONDS + 1.0), "it was used a week ago"
+    assert not is_let_in(guard, 2 * VISIT_SECONDS + 2.0) and not is_let_in(guard, 2.0), "then it is forgotten"
+
+
+def test_no_more_visits_than_a_bound_are_remembered() -> None:
+    visits = Visits()
+    kept, silent = visits.begin(0.0), visits.begin(0.0)
+    for number in range(VISITS_LIMIT - 1):
+        assert visits.is_known(kept, number)
+        visits.begin(number)
+    assert visits.is_known(kept, VISITS_LIMIT) and not visits.is_known(silent, VISITS_LIMIT)
+    assert len(visits._last_at) == VISITS_LIMIT
 
 
 def test_names_and_ports() -> None:

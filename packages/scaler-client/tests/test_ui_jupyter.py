@@ -11,6 +11,7 @@ import pytest
 
 from scaler.ui.__main__ import guard_of, parser
 from scaler.ui.jupyter import setup
+from scaler_protocol.process.modules import without_directory
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
@@ -25,16 +26,18 @@ def test_the_page_starts_at_the_chosen_port_and_answers_jupyter_only(monkeypatch
     environment = {**app["environment"], "SCALER_UI_ADDRESS": ADDRESS}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    python, flag, module, *arguments = (text.format(port=40_001) for text in app["command"])
-    assert python == sys.executable and (flag, module) == ("-m", "scaler.ui")
+    command = [text.format(port=40_001) for text in app["command"]]
+    start = without_directory([sys.executable, "-m", "scaler.ui"])
+    assert command[: len(start)] == start
+    arguments = command[len(start) :]
     options = parser().parse_settings(arguments, environment)
     assert (options.address, options.host, options.port) == (ADDRESS, "127.0.0.1", 40_001)
     guard = guard_of(options)
     of_a_browser = {"Host": "hub.example", "Origin": "https://hub.example", "Authorization": "token of-jupyter"}
     sent_on = {**of_a_browser, **app["request_headers_override"]}
-    assert guard.refusal(sent_on, {}) == ""
-    assert "token is needed" in guard.refusal(of_a_browser, {})
-    assert "other origins" in guard.refusal({**sent_on, "Origin": "https://other.example"}, {})
+    assert guard.refusal(sent_on, {}, 0.0) == ""
+    assert "token is needed" in guard.refusal(of_a_browser, {}, 0.0)
+    assert "other origins" in guard.refusal({**sent_on, "Origin": "https://other.example"}, {}, 0.0)
 
 
 def test_each_server_has_a_token_of_its_own() -> None:

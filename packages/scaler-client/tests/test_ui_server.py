@@ -181,8 +181,13 @@ def test_a_token_in_the_address_becomes_a_cookie() -> None:
         cookie = first.headers["Set-Cookie"]
         assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
         kept = {"Cookie": cookie.partition(";")[0]}
+        assert "s3cret" not in cookie, "other servers of this host see it"
         assert (await client.get("/state.json", headers=kept)).status == 200
         assert (await client.get("/metrics", headers={"Authorization": "Bearer s3cret"})).status == 200
+        wrong = await client.get("/?token=wrong", headers=kept, allow_redirects=False)
+        assert wrong.status == 303 and "Set-Cookie" not in wrong.headers, "the right cookie stays"
+        second = await client.get("/?token=s3cret", allow_redirects=False)
+        assert second.headers["Set-Cookie"] != cookie, "each browser has its own"
 
     visited(visit, Guard(LOOPBACK.hosts, "s3cret"))
 

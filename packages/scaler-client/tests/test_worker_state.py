@@ -180,3 +180,19 @@ def test_a_forked_child_makes_its_own() -> None:
     if child == 0:
         os._exit(worker_state(connect) is mine)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_factory_that_fails_is_noted_for_the_end_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[object] = []
+    monkeypatch.setattr(task_context, "at_process_end", noted.append)
+
+    def fails() -> None:
+        raise ValueError("on purpose")
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="on purpose"):
+            worker_state(fails)
+    assert noted == []
+    for value in (1, 2):
+        worker_state(abs, value)
+    assert len(noted) == 1

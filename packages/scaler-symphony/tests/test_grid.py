@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support import symphony
 
+from scaler_symphony import grid
 from scaler_symphony.core import events
 from scaler_symphony.grid import Grid, GridOptions, outcome_of
 from scaler_symphony.payload import BadReply, unpack_reply
@@ -228,3 +229,20 @@ def test_a_handle_that_raises() -> None:
             raise ValueError("gone")
 
     assert outcome_of(Handle(), payload_class(import_soamapi())) == "its output cannot be read: gone"
+
+
+@pytest.mark.parametrize("error", (MemoryError(), SystemExit(3), KeyboardInterrupt(), ValueError("unforeseen")))
+def test_the_agent_ends_when_the_thread_of_the_grid_has_failed(error: BaseException, monkeypatch) -> None:
+    """Checks that the agent ends, because its orders would be in flight for ever. An agent that ended is lost, and its
+    tasks run elsewhere."""
+    ended: list[BaseException] = []
+    monkeypatch.setattr(grid, "end_process", lambda thread, error: ended.append(error))
+
+    def broken() -> None:
+        raise error
+
+    made = Grid.__new__(Grid)
+    made._orders, made._thread = queue.SimpleQueue(), threading.current_thread()
+    made._orders.put(broken)
+    made._run()
+    assert ended == [error]

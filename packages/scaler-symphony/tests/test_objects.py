@@ -8,7 +8,7 @@ import pytest
 
 from scaler_protocol.codes import FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
 from scaler_protocol.errors import StorageUnavailable
-from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, content_id
+from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, content_id, new_object_id
 from scaler_protocol.objects import ObjectClient
 from scaler_symphony.core.events import Event, Fetched, FetchFailed
 from scaler_symphony.objects import Fetcher
@@ -53,3 +53,16 @@ def test_a_function_with_other_bytes_than_its_id_says_goes_nowhere(monkeypatch: 
     fetcher.close()
     assert isinstance(failed, FetchFailed) and failed.code == FUNCTION_UNREADABLE and "other bytes" in failed.text
     assert fetched == Fetched(content_id(b"name:other"), b"name:other")
+
+
+@pytest.mark.parametrize("error", (MemoryError(), SystemExit(3), KeyboardInterrupt(), ValueError("unforeseen")))
+def test_a_fetch_has_an_answer_whatever_it_meets(error: BaseException) -> None:
+    told: list[object] = []
+
+    class Broken:
+        def get(self, *_: object) -> bytes:
+            raise error
+
+    Fetcher(told.append)._fetch(Broken(), new_object_id(), NO_OWNER)  # type: ignore[arg-type]
+    (failed,) = told
+    assert isinstance(failed, FetchFailed)

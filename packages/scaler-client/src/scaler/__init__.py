@@ -63,7 +63,9 @@ warn_of_earlier(os.path.dirname(__file__))
 def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from scaler.client.elsewhere import instead_of  # for a program that was written for another library
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead_of(name)}")
     value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 

@@ -18,29 +18,41 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import pickle
+import os
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cloudpickle
 from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
-from scaler.cluster.local import local
+from scaler.cluster.local import LocalClient, local
 from scaler.utility.exceptions import RemoteError
 from scaler.utility.worker_state import worker_state
-from scaler_protocol import task_context, waits
+from scaler_protocol import task_context, values, waits
 
 SHARED_BYTES = 1_000_000
 """From this size on an argument is sent once: joblib's own bound for memory maps."""
+KEPT_ARGUMENTS = 4
+"""The most arguments kept of those that cannot be referred to weakly."""
 _COUNT_SECONDS = 10.0
 
-_lock = waits.Lock()
-_local_client: list[Client] = []
+_lock = waits.RLock()
+_local_client: list[LocalClient] = []
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread may have held it while it started the cluster."""
+    global _lock
+    _lock = waits.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
@@ -97,11 +109,12 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         self._initializer = initializer, initargs
         #: what a process calls before the first call of the present Parallel
         self._start: list[ObjectReference[bytes]] = []
+        #: what it refers to lives as long as these
+        self._start_pieces: Any = None
         #: as it was counted last; a nested call takes what its parent's has counted: a worker's ticket watches nothing
         self._worker_count = worker_count
         self._unfinished: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
-        #: large arguments of the present call, by identity; each is kept so that its id stays its own
-        self._shared: dict[int, tuple[Any, ObjectReference[Any]]] = {}
+        self._shared = _Shared()
 
     def __reduce__(self) -> Any:
         return _nested, (self.client, self._options, self.nesting_level, self._worker_count)
@@ -132,11 +145,12 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             initializer, initargs = self._initializer
         if initializer is not None:
             # Equal bytes are one initializer: a later Parallel with the same one finds its processes initialized.
-            self._start = [self.client.send_object(cloudpickle.dumps((initializer, initargs)))]
+            self._start_pieces = values.dumps((initializer, initargs))
+            self._start = [self.client.send_object(bytes(values.join(self._start_pieces)))]
         return self.effective_n_jobs(n_jobs)
 
     def terminate(self) -> None:
-        self._start = []
+        self._start, self._start_pieces = [], None
         self.reset_batch_stats()
 
     def get_nested_backend(self) -> tuple[ScalerBackend, None]:
@@ -193,7 +207,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         def place(value: Any) -> Any:
             if not _is_large(value):
                 return value
-            reference = self._reference(value)
+            reference = self._shared.reference(value, self.client)
             return _Place(references.setdefault(reference, len(references)))
 
         items = _changed(batch.items, place)
@@ -203,11 +217,41 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         batch.items = items
         return batch, list(references)
 
-    def _reference(self, value: Any) -> ObjectReference[Any]:
-        known = self._shared.get(id(value))
-        if known is None:
-            known = self._shared[id(value)] = value, self.client.send_object(value)
-        return known[1]
+
+class _Shared:
+    """The large arguments of one Parallel, by identity, each as long as the program has it: a Parallel may take more of
+    them than fit into the memory, one after another. Bytes cannot be referred to weakly: the last few are kept."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[Callable[[], Any], ObjectReference[Any]]] = OrderedDict()
+        #: of these, what is kept, so that its id stays its own
+        self._kept: OrderedDict[int, Any] = OrderedDict()
+
+    def reference(self, value: Any, client: Client) -> ObjectReference[Any]:
+        number = id(value)
+        known = self._known.get(number)
+        if known is not None and known[0]() is value:
+            return known[1]
+        reference = client.send_object(value)
+        self._known[number] = self._seen(value, number, reference), reference
+        return reference
+
+    def _seen(self, value: Any, number: int, reference: ObjectReference[Any]) -> Callable[[], Any]:
+        def forget(_: object) -> None:
+            if number in self._known and self._known[number][1] is reference:
+                del self._known[number]
+
+        try:
+            return weakref.ref(value, forget)
+        except TypeError:
+            self._kept[number] = value
+            if len(self._kept) > KEPT_ARGUMENTS:
+                self._known.pop(self._kept.popitem(last=False)[0], None)
+            return lambda: self._kept.get(number)
+
+    def clear(self) -> None:
+        self._known.clear()
+        self._kept.clear()
 
 
 class _Place:
@@ -245,7 +289,7 @@ def _run_initialized(start: bytes, batch: Any, *large: Any) -> Any:
 
 
 def _initialize(start: bytes) -> None:
-    initializer, initargs = pickle.loads(start)
+    initializer, initargs = values.loads(start)
     initializer(*initargs)
 
 
@@ -259,8 +303,14 @@ def _nested(client: Client, options: dict[str, Any], nesting_level: int | None, 
     return ScalerBackend(client, nesting_level=nesting_level, worker_count=worker_count, **options)
 
 
+def _has_died(client: LocalClient) -> bool:
+    return client.cluster is not None and client.cluster._has_died
+
+
 def _shared_local_client() -> Client:
     with _lock:
+        if _local_client and _has_died(_local_client[0]):  # else each call would wait for a scheduler that has died
+            _local_client.pop().disconnect()
         if not _local_client:
             _local_client.append(local())
         return _local_client[0]

@@ -1,6 +1,6 @@
 """The notebook's own commands: `%load_ext scaler`, then
 
-%scaler local 4                  a cluster on this machine, and its client as `client`
+%scaler local 4                  a cluster on this machine, and its client as `client`; with --ui also the page
 %scaler connect tcp://…:2345     a client of a cluster that runs, with --key-file FILE or --insecure if need be
 %scaler                          how the cluster stands
 %scaler top                      the same as scaler_top shows it, once
@@ -36,7 +36,8 @@ _HOW = "no cluster yet: %scaler local [WORKERS], or %scaler connect ADDRESS"
 class ScalerMagics(Magics):
     @line_cell_magic
     def scaler(self, line: str, cell: str | None = None) -> Any:
-        """%scaler [local [N] | connect ADDRESS [--key-file FILE] [--insecure] | top | stop]; %%scaler before a cell."""
+        """%scaler [local [N] [--ui] | connect ADDRESS [--key-file FILE] [--insecure] | top | stop], or
+        %%scaler before a cell."""
         return self._run_cell(line, cell) if cell is not None else self._command(shlex.split(line, comments=True))
 
     @property
@@ -61,9 +62,10 @@ class ScalerMagics(Magics):
         return commands[name](rest)
 
     def _local(self, words: list[str]) -> Client:
-        if len(words) > 1 or not all(word.isdigit() for word in words):
-            raise UsageError("%scaler local [WORKERS]: the number of workers is a whole number")
-        return self._take(local(*map(int, words), stream_output=True))
+        numbers = [word for word in words if word != "--ui"]
+        if len(numbers) > 1 or not all(word.isdigit() for word in numbers):
+            raise UsageError("%scaler local [WORKERS] [--ui]: the number of workers is a whole number")
+        return self._take(local(*map(int, numbers), stream_output=True, ui="--ui" in words))
 
     def _connect(self, words: list[str]) -> Client:
         parser = _parser("%scaler connect")

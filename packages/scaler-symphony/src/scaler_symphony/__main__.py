@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     config = parse_arguments(arguments)
     soamapi = import_soamapi()  # before the key is waited for: nothing makes it appear
-    config = replace(config, shown=config.keys.find_pass(config.address, config.death_timeout_seconds))
+    config = replace(config, shown=config.keys.find_worker_pass(config.address, config.death_timeout_seconds))
     use_io_threads(config.io_threads)
 
     async def serve(stop: asyncio.Event) -> None:

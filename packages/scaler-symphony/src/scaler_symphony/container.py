@@ -19,6 +19,7 @@ from scaler_protocol.messages import Limits
 from scaler_protocol.process import ArgumentParser, run_command
 from scaler_protocol.running.ends import failed_end
 from scaler_protocol.running.errors import TaskFailed
+from scaler_symphony import __version__
 from scaler_symphony.soam import import_soamapi, payload_class
 
 PROGRAM = "scaler_symphony_service"
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> ArgumentParser:
     parser = ArgumentParser(PROGRAM, description="Runs tasks inside Symphony, which starts it; see the dist's README.")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument(
         "--profile", action="store_true", help="print an application profile to begin from, for soamreg, and end"
     )

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scaler_protocol.process import end_process
 from scaler_symphony.core.events import (
     Event,
     Reply,
@@ -82,6 +83,12 @@ class Grid:
     # ------------------------------------------------------------ in the thread
 
     def _run(self) -> None:
+        try:
+            self._follow_orders()
+        except BaseException as error:  # noqa: BLE001 its orders would be under way for ever; the tasks run again elsewhere (SCH-7)
+            end_process(self._thread.name, error)
+
+    def _follow_orders(self) -> None:
         while (order := self._orders.get()) is not None:
             order()
         for number in list(self._sessions):

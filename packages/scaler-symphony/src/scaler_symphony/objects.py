@@ -58,7 +58,7 @@ class Fetcher:
         except StorageError as error:
             text = f"the task's function or serializer cannot be fetched on this worker: {error}"
             self._report(FetchFailed(object_id, STORAGE_UNREACHABLE, text, family))
-        except Exception as error:  # noqa: BLE001 - unreported, its tasks would wait for ever
+        except BaseException as error:  # noqa: BLE001 unreported, its tasks would wait for ever
             reason = str(error) or type(error).__name__
             text = f"the task's function or serializer (object {object_id.hex()}) cannot be fetched: {reason}"
             self._report(FetchFailed(object_id, FUNCTION_UNREADABLE, text, family))

@@ -7,9 +7,10 @@ connections, is kept between them.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
-from scaler_protocol import codec, task_context
+from scaler_protocol import classes, codec, task_context
 from scaler_protocol.codes import (
     BAD_BATCH,
     KIND_INLINE,
@@ -21,9 +22,9 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import ObjectId, PeerId, Salt, TaskId, family_in
 from scaler_protocol.keys import KeyFileError, KeyOptions, Pass
 from scaler_protocol.messages import Limits, TaskError
-from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of
-from scaler_protocol.running.ends import call_with_flags, failed_end
-from scaler_protocol.running.errors import TaskFailed
+from scaler_protocol.running.calls import Context, Objects, arguments_of, result_of, store_exception
+from scaler_protocol.running.ends import call_with_flags, failed_end, measured_failure
+from scaler_protocol.running.errors import Store, TaskFailed
 from scaler_protocol.running.named import NamedFunctions
 from scaler_protocol.running.streaming import Outlet
 from scaler_symphony.request import FORMAT, Request
@@ -83,18 +84,21 @@ class Runner:
 
     def run(self, request: Request) -> PackedReply:
         printed = Printed()
+        store: Store | None = None
         try:
             self._find_key(request)
             task = SymphonyTask(request, self._shown)
+            store = partial(self._store_exception, request)
             task_context.set_current(task)
             with time_limit(request.timeout_seconds):
                 kind, value, profile = self._call(request, task, printed)
             return STATUS_SUCCESS, kind, value, profile, printed.lines
-        except TimeIsUp:
-            self._objects.close()  # it may have hit in the middle of a request
-            return STATUS_TIMED_OUT, KIND_INLINE, _timed_out(request.timeout_seconds), b"", printed.lines
-        except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
-            return *failed_end(error, request.inline_bytes), b"", printed.lines
+        except BaseException as raised:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
+            error, profile = measured_failure(raised)
+            if isinstance(error, TimeIsUp):
+                self._objects.close()  # it may have hit in the middle of a request
+                return STATUS_TIMED_OUT, KIND_INLINE, _timed_out(request.timeout_seconds), profile, printed.lines
+            return *failed_end(error, request.inline_bytes, store), profile, printed.lines
         finally:
             task_context.set_current(None)
             self._objects.forget_unused(time.monotonic())
@@ -105,7 +109,7 @@ class Runner:
         keys = request.scheduler_address, KeyOptions(request.key_file or None, request.is_insecure)
         if keys != self._keys:
             try:
-                self._shown = keys[1].find_pass(keys[0])
+                self._shown = keys[1].find_worker_pass(keys[0])
             except KeyFileError as error:
                 raise TaskFailed(STORAGE_UNREACHABLE, f"this host has no usable key or ticket: {error}") from error
             self._keys = keys
@@ -116,12 +120,9 @@ class Runner:
         self._objects = Objects(NamedFunctions(self._modules), shown=self._shown)
 
     def _call(self, request: Request, task: SymphonyTask, printed: Printed) -> tuple[int, bytes, bytes]:
+        classes.end_call()  # of the task before, which has no part in what this one reads
         objects = self._prepared(request)
-        context = Context(
-            PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
-            request.depth, request.priority, request.flags, Salt(request.result_salt),
-            request.owner_grant,
-        )  # fmt: skip
+        context = _context_of(request)
         task.outlet = Outlet(objects, context)
         function_id = ObjectId(request.function)
         function = objects.load_function(function_id, context.owner)
@@ -131,6 +132,12 @@ class Runner:
         kind, data = result_of(value, context, objects, task_id, request.attempt, request.inline_bytes)
         return kind, bytes(data), profile
 
+    def _store_exception(self, request: Request, serialized: bytes) -> ObjectId:
+        self._objects.use_storage(request.storage_address)
+        return store_exception(
+            self._objects, _context_of(request), TaskId(request.task_id), request.attempt, serialized
+        )
+
     def _prepared(self, request: Request) -> Objects:
         if request.modules != self._modules:
             self._modules = request.modules
@@ -139,6 +146,13 @@ class Runner:
         family = family_in(request.owner_grant, PeerId(request.client))
         self._objects.brought = {(family, ObjectId(name)): content for name, content in request.brought.items()}
         return self._objects
+
+
+def _context_of(request: Request) -> Context:
+    return Context(
+        PeerId(request.client), request.call_format, request.keywords, ObjectId(request.serializer),
+        request.depth, request.priority, request.flags, Salt(request.result_salt), request.owner_grant,
+    )  # fmt: skip
 
 
 _runner: Runner | None = None

@@ -7,16 +7,18 @@ import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
+from scaler.client.address import HasAddress, address_of
 from scaler.client.elsewhere import CALLED_HERE, explain_missing
 from scaler.client.future import ScalerFuture
-from scaler.client.io import sharing
+from scaler.client.futures.leaving import bring_values, wait_for_ends
+from scaler.client.futures.waiting import stand_still_at_exit
+from scaler.client.io import forking, sharing
 from scaler.client.io.connection import Connection
 from scaler.client.serializer.default import DefaultSerializer
 from scaler.client.serializer.mixins import Serializer
 from scaler.client.submitting.calls import Calls
-from scaler.client.submitting.mapping import Gathering
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.surface import Submitting
 from scaler.utility.exceptions import ClientQuitException
@@ -44,12 +46,6 @@ _UNSET: Any = object()
 _DESCRIPTORS = 16
 """What a first client opens at most while it connects. Cap'n Proto ends the process if it finds none left to load its
 schema."""
-
-
-class HasAddress(Protocol):
-    """Such as `SchedulerClusterCombo`."""
-
-    def get_address(self) -> str: ...
 
 
 @explain_missing
@@ -110,7 +106,7 @@ class Client(Submitting):
         """
         #: kept: a cluster that is made in the call would be shut down when nothing refers to it
         self._cluster: str | HasAddress | None = address
-        self._address = _address_of(address)
+        self._address = address_of(address)
         timers = (("timeout_seconds", timeout_seconds), ("heartbeat_interval_seconds", heartbeat_interval_seconds))
         for name, seconds in timers:
             if not 0 < seconds_of(name, seconds) < math.inf:
@@ -140,8 +136,13 @@ class Client(Submitting):
             self.send_code(code, requirements=requirements)
         self._ready()
 
+    def _renew_locks(self) -> None:
+        """For a forked child: another thread of its parent may have connected this client when the process forked."""
+        self._lock = waits.RLock()
+
     def _prepare(self) -> None:
-        self._lock = waits.Lock()
+        self._renew_locks()
+        forking.note_locks(self)
         self._is_closed = False
         self._calls: Calls | None = None
         self._named: NamedCalls | None = None
@@ -161,6 +162,7 @@ class Client(Submitting):
         connection = calls.connection
         collectors = connection.pending_collectors(self._owner)
         connection.clear(self._owner)
+        connection.hasten()
         end_at = time.monotonic() + _CLEAR_SECONDS
         for collector in collectors:
             if isinstance(collector, ScalerFuture):
@@ -168,7 +170,13 @@ class Client(Submitting):
         calls.release_references()
 
     def disconnect(self) -> None:
-        """Cancel what is unfinished and leave. The cluster is not affected. A second time it does nothing."""
+        """Cancel what is unfinished and leave. The cluster is not affected. A second time it does nothing.
+
+        Results of ended tasks can be read afterwards: what is large of them is fetched now, up to 4 GiB, for futures
+        that the program holds. That takes at most `timeout_seconds`."""
+        self._disconnect()
+
+    def _disconnect(self, *, is_hurried: bool = False) -> None:
         with self._lock:
             calls, is_closed, self._is_closed = self._calls, self._is_closed, True
             self._calls = None
@@ -177,7 +185,11 @@ class Client(Submitting):
         if self._is_shared:
             calls.connection.clear(self._owner)
             calls.release_references()
-        else:
+            return
+        try:
+            if not is_hurried:
+                bring_values(calls.connection, list(calls.maps))
+        finally:
             calls.connection.close()
 
     def shutdown(self, wait: bool = _UNSET, *, cancel_futures: bool = _UNSET) -> None:
@@ -194,8 +206,10 @@ class Client(Submitting):
         if wait is not _UNSET or cancel_futures is not _UNSET:
             self._shut_down_as_executor(wait is _UNSET or wait, cancel_futures is not _UNSET and cancel_futures)
             return
-        answer = self._ready().connection.shut_down_cluster()
-        self.disconnect()
+        calls = self._ready()
+        bring_values(calls.connection, list(calls.maps))
+        answer = calls.connection.shut_down_cluster()
+        self._disconnect(is_hurried=True)
         if not answer.is_accepted:
             raise ValueError(
                 readable(answer.text) or "the scheduler is in protected mode: it does not stop for a client"
@@ -217,9 +231,7 @@ class Client(Submitting):
 
     def _leave_after(self, collectors: list[Any]) -> None:
         try:
-            for collector in collectors:
-                if isinstance(collector, ScalerFuture | Gathering):
-                    collector.wait_for_end()
+            wait_for_ends(collectors)
         finally:
             self.disconnect()
 
@@ -230,7 +242,7 @@ class Client(Submitting):
         calls = None if self._is_closed else self._calls
         collectors = [] if calls is None else calls.connection.pending_collectors(self._owner)
         count = sum(isinstance(collector, ScalerFuture) and not collector.done() for collector in collectors)
-        self.disconnect()
+        self._disconnect(is_hurried=exception_type is KeyboardInterrupt)
         if count and exception_type is None:
             what = "1 task that had" if count == 1 else f"{count:,} tasks that had"
             _log.warning(
@@ -253,7 +265,7 @@ class Client(Submitting):
                 `.zip` or `.whl` file, an imported module, or several of these in a list. Hidden files and
                 `__pycache__` are left out. At most 20,000 files and 256 MiB.
             requirements: packages from an index, as a list (`["numpy==2.1"]`), a requirements file, or a `uv.lock`.
-                Each host installs them once.
+                Each host installs them once for a program.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -418,14 +430,21 @@ class Client(Submitting):
         if calls is not None and not self._is_refusing and not calls.connection.is_closed:
             return calls
         if self._is_closed or self._is_refusing:
-            raise ClientQuitException("this client is disconnected: make a new one")
+            stand_still_at_exit()
+            # The first words are those of the executors of the standard library: libraries look for them.
+            raise ClientQuitException(
+                "cannot schedule new futures after shutdown: this client is disconnected, make a new one"
+            )
         with self._lock:
             if self._calls is None or self._calls.connection.is_closed:
                 flags = codes.FLAG_PROFILING | (codes.FLAG_STREAM_OUTPUT if self._stream_output else 0)
                 calls = self._calls_type()(self._connect(), self._serializer, flags, owner=self._owner)
                 if self._code:
                     self._use_code(calls)
-                self._calls = calls
+                if self._calls is None or self._calls.connection.is_closed:
+                    self._calls = calls
+                elif not self._is_shared:  # a signal's handler has used this client meanwhile
+                    calls.connection.close_later()
             return self._calls
 
     def _calls_type(self) -> type[Calls]:
@@ -474,17 +493,3 @@ class Client(Submitting):
                 weight=self._weight,
             )
             return connection.open()
-
-
-def _address_of(address: str | HasAddress | None) -> str:
-    if address is None:
-        context = task_context.current()
-        if context is None:
-            raise ValueError(
-                "No scheduler address provided, and this is not running inside a task, which would have one: "
-                "write Client(address) with the address of a scheduler, such as tcp://127.0.0.1:2345"
-            )
-        return context.scheduler_address
-    if isinstance(address, str) or not hasattr(address, "get_address"):
-        return address  # type: ignore[return-value]  # what is neither, parse_addresses refuses
-    return address.get_address()

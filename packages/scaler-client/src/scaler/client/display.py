@@ -10,6 +10,7 @@ from scaler.client.futures.ended import failure_text
 from scaler_protocol.ids import shown_task
 
 ERROR_CHARACTERS = 1000
+VALUE_CHARACTERS = 200
 """Of the text of an error: a future is shown in a few lines."""
 
 
@@ -32,8 +33,20 @@ def html_of_future(future: Any) -> str:
     if future.task_id:
         rows["Task"] = shown_task(future.task_id)
     rows["State"] = future._standing()
+    if rows["State"].startswith("returned ") and (value := _shown(future._result)):
+        rows["Value"] = value
     failure = future.failure()
     if failure is not None:
         told = failure_text(failure)
         rows["Error"] = told if len(told) <= ERROR_CHARACTERS else told[:ERROR_CHARACTERS] + " …"
     return f"<b>Future</b>{table_of(rows)}"
+
+
+def _shown(value: object) -> str:
+    """Returns a short value as Python writes it, and an empty text for others.
+
+    The representation of a class of the program may take long, or fail.
+    """
+    is_plain = value is None or type(value) in (bool, float, complex) or (type(value) is int and abs(value) < 10**20)
+    is_short = type(value) in (str, bytes) and len(value) <= VALUE_CHARACTERS  # type: ignore[arg-type]
+    return repr(value) if is_plain or is_short else ""

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from typing import Protocol
 
-from scaler.client.core.records import Outcomes
+from scaler.client.core.records import LargeError, Outcomes, outcome_stored
 from scaler.client.futures.interrupts import pass_on
 from scaler.utility import exceptions
 from scaler_protocol import codes, values
 from scaler_protocol.codec import CodecError, decode_task_error
-from scaler_protocol.messages import TaskError
+from scaler_protocol.errors import escaped_lines
+from scaler_protocol.ids import stored_at
+from scaler_protocol.messages import Buffer, TaskError
 
 
 def exception_of(error: TaskError, *, is_trusted: bool = True) -> BaseException:
     """The task's own exception where it can be had, otherwise one of ours that tells its story. Runs user code, unless
     the workers are not trusted."""
     if not error.serialized:
-        raised = _BY_CODE.get(error.code, _unknown)(error)
+        shown = replace(
+            error, message=escaped_lines(error.message), workers=tuple([escaped_lines(line) for line in error.workers])
+        )
+        raised = _BY_CODE.get(error.code, _unknown)(shown)
     elif is_trusted:
         raised = _own_exception(error)
     else:
@@ -28,6 +34,30 @@ def exception_of(error: TaskError, *, is_trusted: bool = True) -> BaseException:
 
         _first_of_chain(raised).__cause__ = exceptions.RemoteTraceback(with_source_lines(error.text))
     return raised
+
+
+class Source(Protocol):
+    """The connection that has brought the outcomes."""
+
+    @property
+    def trusts_results(self) -> bool: ...
+
+    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer: ...
+
+
+def raised_by(outcomes: Outcomes, connection: Source, end_at: float) -> BaseException:
+    """The same for the only task of these outcomes, which has failed. An exception that lies in the storage is fetched:
+    raises NotInTime if it has not come by `end_at`, and ObjectStorageException if the storage cannot be reached."""
+    error = task_error_of(outcomes)
+    object_id = stored_at(error.serialized) if connection.trusts_results else None
+    if object_id is not None:
+        data: Buffer | None = error.brought_data if isinstance(error, LargeError) else None
+        try:
+            data = connection.fetch_one(outcome_stored(object_id), end_at) if data is None else data
+        except exceptions.MissingObjects:
+            data = b""  # its texts tell of it
+        error = replace(error, serialized=bytes(data))
+    return exception_of(error, is_trusted=connection.trusts_results)
 
 
 _CHAIN_LENGTH = 64
@@ -71,13 +101,20 @@ _CODE_OF_STATUS = {
 
 
 def _own_exception(error: TaskError) -> BaseException:
+    told: Exception
     # Unpickling runs whatever the exception's class does; whatever that raises, the story must still be told.
     try:
         raised = values.loads(error.serialized)
-    except Exception as failure:  # noqa: BLE001
+    except BaseException as failure:  # noqa: BLE001
         pass_on(failure)
         told = exceptions.RemoteError(error.type_name, error.message, error.text)
         told.__context__ = failure
+        return told
+    if isinstance(raised, StopIteration | StopAsyncIteration):
+        # In an iterator or a coroutine it would pass for the end of that one, so it comes as Python lets it out of a
+        # generator (PEP 479), wherever it is raised: a future does not know which code waits for it.
+        told = RuntimeError(f"the task raised {type(raised).__name__}")
+        told.__cause__ = raised
         return told
     if isinstance(raised, Exception):
         return raised
@@ -138,6 +175,7 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.RESULT_UNREADABLE: _plainly(exceptions.ResultNotSerializableError, "the result cannot be pickled"),
     codes.TOO_DEEP: _plainly(exceptions.NestingTooDeepError, "tasks are nested too deeply"),
     codes.QUEUE_FULL: _plainly(exceptions.NoWorkerError, "the scheduler's queue is full"),
+    codes.QUOTA: _plainly(exceptions.QuotaError, "the user of this program has as much as each user may have"),
     codes.UNKNOWN_TASK: _plainly(exceptions.TaskNotFoundError, "the scheduler does not know this task"),
     codes.NO_SUCH_OBJECT: _plainly(exceptions.MissingObjects, "an object the task needs does not exist"),
     codes.OWNER_GONE: _plainly(exceptions.MissingObjects, "the task's client has left the cluster"),
@@ -146,6 +184,7 @@ _BY_CODE: dict[int, Callable[[TaskError], BaseException]] = {
     codes.STORAGE_UNREACHABLE: _plainly(exceptions.ObjectStorageException, "no worker reaches the object storage"),
     codes.LEASE_EXPIRED: _plainly(exceptions.DisconnectedError, "the scheduler was lost"),
     codes.VERSION_MISMATCH: _plainly(exceptions.VersionMismatchError, "the protocol versions differ"),
+    codes.UNAUTHORIZED: _plainly(exceptions.UnauthorizedError, "the cluster does not let this client in"),
 }
 
 
@@ -158,3 +197,11 @@ _REJECTIONS: dict[int, type[exceptions.RejectedError]] = {
 def rejection(code: int, text: str) -> exceptions.RejectedError:
     """The error of a client that a scheduler does not want."""
     return _REJECTIONS.get(code, exceptions.RejectedError)(text)
+
+
+def waits_for_itself() -> RuntimeError:
+    """Returns the error of a wait within the step that would end it."""
+    return RuntimeError(
+        "this would wait for ever: a signal handler or a destructor has interrupted its own client in a step that the "
+        "answer waits for. Submit there, and ask for the result elsewhere"
+    )

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
-import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.client import errors
-from scaler.client.core.records import Outcomes, outcome_of, result_objects
+from scaler.client.core.records import Fetch, Outcomes, brought, outcome_of, result_objects
 from scaler.client.core.records import ProfileResult as ProfileResult
+from scaler.client.elsewhere import OF_FUTURES, explain_missing
+from scaler.client.futures import condition as conditions
 from scaler.client.futures.fetching import NotInTime, StillAtIt, fetched_by
 from scaler.client.futures.interrupts import pass_on
-from scaler.client.futures.waiting import Audience, yielding
-from scaler.client.io.background import Background
-from scaler.client.objects.garbage import Garbage
+from scaler.client.futures.source import Source
+from scaler.client.futures.waiting import Audience, stand_still_at_exit, yielding
+from scaler.client.io.background import do
 from scaler.client.submitting.options import seconds_of
 from scaler.client.submitting.parts import deserialized
 from scaler.utility.exceptions import DisconnectedError
 from scaler_protocol import codes, waits
 from scaler_protocol.columns import measured
-from scaler_protocol.ids import ObjectId, TaskId, shown_task
-from scaler_protocol.messages import Buffer, TaskError
+from scaler_protocol.ids import TaskId, shown_task
+from scaler_protocol.messages import TaskError
 
 _RUNNING, _CANCELLED, _FINISHED = "RUNNING", "CANCELLED_AND_NOTIFIED", "FINISHED"  # the states of concurrent.futures
 _ENDED = frozenset((_CANCELLED, "CANCELLED", _FINISHED))
@@ -32,50 +34,6 @@ SMALL_BYTES = 8 * 1024
 """A result up to this is unpickled in some microseconds, unless its type makes more of it."""
 
 T = TypeVar("T")
-
-
-_guard = waits.Lock()
-"""Held for the moment in which a future gets an audience, or ends without one."""
-
-
-def _renew_guard() -> None:
-    """In a forked child, where the thread that held it is not."""
-    global _guard
-    _guard = waits.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_renew_guard)
-
-
-class Source(Protocol):
-    """What a future needs of the connection that brings its result."""
-
-    @property
-    def is_closed(self) -> bool: ...
-
-    @property
-    def trusts_results(self) -> bool: ...
-
-    @property
-    def garbage(self) -> Garbage: ...
-
-    @property
-    def callbacks(self) -> Background: ...
-
-    def hasten(self) -> None: ...
-
-    def serve_until(self, is_over: Callable[[], bool], end_at: float) -> None: ...
-
-    def cancel(self, ids: Iterable[TaskId]) -> None: ...
-
-    def tell_later(self, future: ScalerFuture[Any], outcomes: Outcomes, *, is_awaited: bool) -> None: ...
-
-    def wait_for_prints(self) -> None: ...
-
-    def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer: ...
-
-    def unneeded(self, objects: tuple[ObjectId, ...]) -> None: ...
 
 
 class ScalerFuture(concurrent.futures.Future[T]):
@@ -109,7 +67,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         #: the client, which would close a connection that is not used any more
         self._keeper = keeper
         #: while a thread decodes
-        self._decode_lock: waits.Lock | None = None
+        self._decode_lock: waits.RLock | None = None
         #: how the task ended, until it is decoded
         self._outcomes: Outcomes | None = None
         #: as it came; empty: nothing was measured
@@ -132,11 +90,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def _watched(self) -> Audience:
         """From now on a thread is there when it ends."""
-        audience = self._audience
-        if audience is None:
-            with _guard:
-                audience = self._audience = self._audience or Audience()
-        return audience
+        if self._audience is None:
+            audience = Audience()  # before the lock is taken: to make one may run a destructor, which may ask too
+            with conditions.guard:
+                if self._audience is None:
+                    self._audience = audience
+        return self._audience
 
     if not TYPE_CHECKING:  # for checkers they are the base class's variables: `as_completed` asks for such
 
@@ -236,7 +195,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if timeout is None:
             canceled = outcome_of(self._task_id, codes.STATUS_CANCELED)
             if not self.complete_alone(canceled):
-                self._end_before(self._watched(), canceled)
+                with self._watched().condition.noted():
+                    self._end_before(self._watched(), canceled)
                 self._connection.tell_later(self, canceled, is_awaited=is_awaited)
             return self.cancelled()
         try:
@@ -318,13 +278,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def complete_alone(self, outcomes: Outcomes) -> bool:
         """The same if the future has no audience yet. If it has, nothing is done, and False is returned. Called in any
         thread that takes a turn: if the thread is interrupted, this can be repeated."""
-        with _guard:
+        with conditions.guard:
             if self._audience is not None:
                 return False
             has_ended = self._end(outcomes)  # a thread that comes now finds that it has ended
+            has_audience = self._audience is not None  # since a moment: a signal's handler has come in between
         if not has_ended:
             self._drop(outcomes)
-        return True
+        return not has_audience
 
     def _end_before(self, audience: Audience, outcomes: Outcomes) -> bool:
         condition = audience.condition
@@ -339,8 +300,6 @@ class ScalerFuture(concurrent.futures.Future[T]):
         """False: it has ended before."""
         if self._state in _ENDED:
             return False
-        audience = self._audience
-        untold = None if audience is None else tuple(audience.waiters)
         is_canceled = bool(outcomes.statuses) and _status(outcomes) == codes.STATUS_CANCELED
         if not is_canceled:
             if type(outcomes.payload) is not bytes:  # but a view of a message with many others
@@ -350,9 +309,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
             if outcomes.kinds:  # a large result lies in the storage while it can be asked for
                 assert self._connection is not None
                 self._connection.garbage.add_after(self, result_objects(outcomes))
-        # In one step of the interpreter: what was interrupted before this is as if it had not begun.
+        audience = self._audience
         if audience is not None:
-            audience.untold = untold
+            audience.untold = tuple(audience.waiters)
+        # In one step of the interpreter: what was interrupted before this is as if it had not begun.
         self._state = _CANCELLED if is_canceled else _FINISHED
         return True
 
@@ -390,12 +350,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
         """Its bytes mean the same in a call by this connection with this serializer."""
         return self._connection is connection and self._serializer is serializer
 
+    def bring(self, fetch: Fetch) -> None:
+        """Fetches the bytes of a value that lies in the storage, because the client of this future leaves. The bytes
+        are read when the program requests the value."""
+        with waits.Bounded(self._decoding(), fetch.end_at, StillAtIt):
+            outcomes = self._outcomes
+            if outcomes is not None:
+                self._outcomes = brought(outcomes, fetch)
+
     def lend(self, take: Callable[[Outcomes | None], None]) -> None:
         """Tell how the task ended, now or when it has; None when its bytes are gone because it was read before. Does
         not wait for a thread that reads it now: what is marked as lent before its outcomes are looked at stays stored,
         or they are not there any more."""
         audience = self._watched()
-        with audience.condition:
+        with audience.condition.noted(), audience.condition:
             has_ended = self._state in _ENDED
             if not has_ended:
                 audience.borrowers = (*audience.borrowers, take)
@@ -414,13 +382,16 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._audience is None or not self._audience.callbacks:
             return
         if self._connection is None:
-            super()._invoke_callbacks()  # type: ignore[misc]
+            self._call_each()
         else:
             self._connection.callbacks.run(self._call_each)
 
     def _call_each(self) -> None:
-        super()._invoke_callbacks()  # type: ignore[misc]
-        self._watched().callbacks.clear()  # none is called twice, and what they refer to, such as an event loop, can go
+        """Each once, and none is kept: what they refer to, such as an event loop, can go. What one raises, also
+        SystemExit, is logged, and the others are called: an `await` may be one of them."""
+        callbacks = self._watched().callbacks
+        while callbacks:
+            do(partial(callbacks.pop(0), self))
 
     # ------------------------------------------------------------ inside
 
@@ -435,19 +406,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state not in _ENDED:
             raise concurrent.futures.TimeoutError(f"the task has not ended within {timeout} s")
         if self._state != _FINISHED:
+            stand_still_at_exit()
             has_left = self._connection is not None and self._connection.is_closed
             why = ": its client was disconnected, which cancels what has not ended; leaving `with` does that"
             raise CancelledError("the task was canceled" + (why if has_left else ""))
 
     def wait_for_end(self, end_at: float = math.inf) -> None:
         """Until the task has ended, one way or another, or the time is over."""
-        condition = self._watched().condition
-        with condition:
-            while self._state not in _ENDED:
-                remaining = end_at - time.monotonic()
-                if remaining <= 0:
-                    return
-                condition.wait(None if remaining == math.inf else remaining)
+        self._watched().condition.wait_until(self.done, end_at)
 
     def outcomes(self, end_at: float) -> Outcomes:
         """How the task ended, as it came. Waits, as `result` does; not for futures whose result is read."""
@@ -455,9 +421,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
         assert self._outcomes is not None
         return self._outcomes
 
-    def _decoding(self) -> waits.Lock:
-        with _guard:
-            self._decode_lock = self._decode_lock or waits.Lock()
+    def _decoding(self) -> waits.RLock:
+        lock = self._decode_lock or waits.RLock()
+        with conditions.guard:
+            if self._decode_lock is None:
+                self._decode_lock = lock
             return self._decode_lock
 
     def _decode(self, end_at: float) -> None:
@@ -473,7 +441,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._connection.wait_for_prints()
             is_trusted = self._connection.trusts_results
             if any(outcomes.statuses):
-                exception = errors.exception_of(errors.task_error_of(outcomes), is_trusted=is_trusted)
+                exception = errors.raised_by(outcomes, self._connection, end_at)
                 self._watched().failure = outcomes
             else:
                 data = self._connection.fetch_one(outcomes, end_at) if outcomes.kinds else outcomes.payload
@@ -483,6 +451,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
         is_lent = self._audience is not None and self._audience.is_lent
         if outcomes.kinds and not is_lent and (objects := result_objects(outcomes)):
             self._connection.unneeded(objects)
+
+
+explain_missing(ScalerFuture, OF_FUTURES)
 
 
 def _status(outcomes: Outcomes) -> int:

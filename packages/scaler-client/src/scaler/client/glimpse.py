@@ -34,5 +34,5 @@ class Glimpse:
     def _ask(self, address: str, keys: KeyOptions) -> None:
         try:
             self._info = info.cluster_info(address, keys, _ANSWER_SECONDS)
-        except Exception:  # noqa: BLE001 without the role monitor, or without a scheduler, there are no figures
+        except BaseException:  # noqa: BLE001 without the role monitor, or without a scheduler, there are no figures
             self._info = None

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.client import Client
+from scaler.client.elsewhere import OF_CLUSTERS, explain_missing
+from scaler.client.futures.waiting import program_exits
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.object_storage_server import ObjectStorageServerProcess
 from scaler.cluster.process import CommandProcess, require
@@ -43,7 +45,8 @@ class SchedulerClusterCombo:
     """A cluster on this machine: object storage, scheduler and workers, each a process of its own.
 
     The cluster ends with its `with` block, with `shutdown()`, or with the program. Its log lines and what tasks print
-    go to the program's standard error. Standard output is the program's own, unless `logging_paths` has /dev/stdout.
+    go to the program's standard error, except what a client with `stream_output=True` shows. Standard output is the
+    program's own, unless `logging_paths` has /dev/stdout.
     """
 
     def __init__(
@@ -211,6 +214,8 @@ class SchedulerClusterCombo:
 
     def _start(self, *, joins_streams: bool) -> None:
         _combos.add(self)
+        if self._cluster is not None:  # what workers write is shown by this program, as streamed output is by a client
+            self._cluster.command.insert(3, "--hide-streamed-output=True")
         made = (self._storage, self._scheduler, self._cluster)
         parts: list[CommandProcess] = [part for part in made if part is not None]
         for part in parts:
@@ -248,6 +253,11 @@ class SchedulerClusterCombo:
     def dashboard_link(self) -> str | None:
         """The address of the page, with the token that opens it; None without `ui=True`."""
         return None if self._page is None else self._page.link
+
+    @property
+    def _has_died(self) -> bool:
+        """A part of it has ended by itself. A forked child cannot tell."""
+        return os.getpid() == self._process_id and any(one.exitcode is not None for one in self._children)
 
     def client(self, **options: Unpack[ClientOptions]) -> Client:
         """A client of this cluster.
@@ -308,6 +318,9 @@ class SchedulerClusterCombo:
         rows = self._figures if self._children else {"State": "has ended"}
         head = f"<b>Cluster</b> at <code>{html.escape(self._address)}</code> {link_to(self.dashboard_link)}"
         return f"{head.rstrip()}{table_of(rows)}"
+
+
+explain_missing(SchedulerClusterCombo, OF_CLUSTERS)
 
 
 def _core_count() -> int:
@@ -383,6 +396,7 @@ def _is_ours_to_start(storage_address: str) -> bool:
 
 
 def _shut_down_all() -> None:
+    program_exits.set()
     for combo in list(_combos):
         combo.shutdown()
 

@@ -3,6 +3,7 @@ of the whole."""
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import signal
@@ -84,7 +85,10 @@ class Launch:
         return None
 
     def _watch(self, part: Part) -> None:
-        part.join()
+        try:
+            part.join()
+        except BaseException:
+            logging.getLogger("scaler").exception("the end of the %s cannot be waited for: the cluster ends", part.name)
         self._ended.put(part)
 
     def _until_it_listens(self, part: Part) -> Part | None:

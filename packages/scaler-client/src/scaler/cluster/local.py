@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from scaler.cluster.keywords import ClientOptions, ClusterOptions
 
 
+_ELSEWHERE = {
+    "initializer": "write scaler.worker_state(factory) in the task, which makes a value once in each process",
+    "initargs": "write scaler.worker_state(factory, ...) in the task, which makes a value once in each process",
+    "max_workers": "the number of workers is local(workers=...)",
+    "max_tasks_per_child": "it is local(tasks_per_processor=...)",
+    "mp_context": "workers are processes of their own commands",
+    "threads_per_worker": "each worker runs one task at a time; their number is local(workers=...)",
+    "memory_limit_per_worker": "it is local(memory_per_processor=...)",
+    "num_cpus": "the number of workers is local(workers=...)",
+}
+"""Arguments of other pools."""
+
+
 class LocalClient(Client):
     """A client that ends its cluster when it disconnects. In a task it is a client like any other."""
 
@@ -30,8 +43,13 @@ class LocalClient(Client):
     def disconnect(self) -> None:
         """Cancel what is unfinished, and stop the cluster. A second time it does nothing."""
         super().disconnect()
-        if self.cluster is not None:
-            self.cluster.shutdown()
+
+    def _disconnect(self, *, is_hurried: bool = False) -> None:
+        try:
+            super()._disconnect(is_hurried=is_hurried)
+        finally:
+            if self.cluster is not None:
+                self.cluster.shutdown()
 
 
 def local(
@@ -74,6 +92,9 @@ def local(
     """
     if "n_workers" in options:
         raise TypeError("the number of workers is local(workers=...); n_workers is of SchedulerClusterCombo")
+    for name, here in _ELSEWHERE.items():
+        if name in options:
+            raise TypeError(f"local() has no argument {name!r}: {here}")
     options.setdefault("protected", False)
     cluster = SchedulerClusterCombo((os.cpu_count() or 1) if workers is None else workers, **options)
     try:

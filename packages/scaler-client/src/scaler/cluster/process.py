@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from scaler.cluster.options import Command
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.keys.options import handed
 from scaler_protocol.process import require_posix
+from scaler_protocol.process.modules import without_directory
 
 END_SECONDS = 10.0
 """How long a child may take to end by itself before it is killed."""
@@ -35,7 +37,7 @@ def require(*modules: str) -> None:
     missing = [_DISTS.get(top, top) for top in tops if importlib.util.find_spec(top) is None]
     if missing:
         raise ImportError(
-            f"a local cluster needs {', '.join(missing)}, not installed here: run `pip install scaler-client[cluster]`"
+            f"a local cluster needs {', '.join(missing)}, not installed: run `pip install 'scaler-client[cluster]'`"
         )
 
 
@@ -99,11 +101,12 @@ class CommandProcess:
         with self.handing() as (command, inherited):
             self.watch(
                 subprocess.Popen(
-                    command,
+                    without_directory(command),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE if is_joined else None,
                     stderr=subprocess.STDOUT if is_joined else subprocess.PIPE,
                     env={**_environment(), **self._added_environment},
+                    cwd=None if _working_directory() else "/",
                     # Ctrl-C in a terminal reaches its whole group: the program decides what becomes of its cluster.
                     start_new_session=os.name == "posix",
                     pass_fds=[*descriptors, *inherited],
@@ -193,15 +196,24 @@ class CommandProcess:
         assert self._process is not None
         stream = self._process.stdout or self._process.stderr
         assert stream is not None
+        show = self._on_line or _to_standard_error
         with stream:
             for line in stream:
                 text = line.decode(errors="replace").rstrip("\r\n")
                 self._last_lines.append(text)
-                (self._on_line or _to_standard_error)(text)
+                try:
+                    show(text)
+                except BaseException:  # the process would stand still at a pipe that is full
+                    logging.getLogger("scaler").exception("a line of the %s cannot be shown", self.name)
+                    show = _to_nowhere  # said once: there may be very many lines
 
     def __repr__(self) -> str:
         state = "not started" if self._process is None else f"process {self.pid}"
         return f"<{type(self).__name__} {self.name}: {state}>"
+
+
+def _to_nowhere(text: str) -> None:
+    """The last lines are kept all the same."""
 
 
 def _to_standard_error(text: str) -> None:
@@ -214,7 +226,32 @@ def _to_standard_error(text: str) -> None:
 
 def _environment() -> dict[str, str]:
     """Ours, so that what this program can import its tasks can too, wherever it was found."""
-    from scaler_protocol.process import PARENT_VARIABLE
+    from scaler_protocol.process import PARENT_VARIABLE, SEARCH_PATH_VARIABLE
 
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, "PYTHONPATH": path, PARENT_VARIABLE: str(os.getpid())}
+    ours = {"PYTHONPATH": _search_path(sys.path), SEARCH_PATH_VARIABLE: os.environ.get("PYTHONPATH", "")}
+    return {**os.environ, **ours, PARENT_VARIABLE: str(os.getpid())}
+
+
+def _search_path(entries: Sequence[object]) -> str:
+    """Returns the entries that Python itself would look at, for PYTHONPATH. A directory with a separator in its name
+    cannot be there: what is imported from it travels with its code. (lost_modules.py)"""
+    directory = _working_directory()
+    texts = [_place(entry, directory) for entry in entries if isinstance(entry, str)]
+    return os.pathsep.join(entry for entry in texts if entry and os.pathsep not in entry)
+
+
+def _place(entry: str, directory: str) -> str:
+    """Returns where Python looks for modules of this entry. Its finder for a relative entry keeps the working directory
+    of its first use, so a program may import from there after it has changed its directory."""
+    finder = sys.path_importer_cache.get(entry)
+    if not entry or os.path.isabs(entry) or not isinstance(getattr(finder, "path", None), str):
+        return entry or directory
+    return os.path.join(directory, finder.path)  # type: ignore[union-attr]
+
+
+def _working_directory() -> str:
+    """Empty: it was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""

@@ -151,7 +151,7 @@ class Recording:
             first = begun = b""  # also a compressed one that is damaged near its begin: it is read in large parts
         if first != FIRST_LINE or len(begun) < _BEGUN.size:
             self._file.close()
-            raise RecordingError(f"{path} is no recording of scaler_top --record, or its begin is damaged")
+            raise RecordingError(f"{path} is no recording of scaler_top --record, or its beginning is damaged")
         self.begun_at: float = _BEGUN.unpack(begun)[0]
 
     def __iter__(self) -> Iterator[Record]:

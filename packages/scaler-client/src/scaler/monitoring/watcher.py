@@ -9,6 +9,7 @@ from typing import Protocol
 from scaler.monitoring.state import ClusterState, Heard
 from scaler_protocol import waits
 from scaler_protocol.messages import Message
+from scaler_protocol.process import end_process
 
 _TURN_SECONDS = 0.25
 _JOIN_SECONDS = 5.0
@@ -62,6 +63,12 @@ class Watcher:
             self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        except BaseException as error:  # noqa: BLE001 what is shown would stand still, and look as if nothing happened
+            end_process(self._thread.name, error)
+
+    def _watch(self) -> None:
         source = self._make()
         shown: tuple[object, str] | None = None
         try:

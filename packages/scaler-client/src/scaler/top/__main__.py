@@ -18,7 +18,7 @@ from scaler_protocol.process.key_options import add_key_arguments, key_options
 PROGRAM = "scaler_top"
 STATUS_TOPICS = ("status",)
 RECORDED_TOPICS = ("status", "tasks", "graphs", "logs")
-LISTEN_SECONDS = 1.0
+LISTEN_SECONDS = 0.25  #: for so long a signal may have to wait
 
 
 def parser() -> ArgumentParser:
@@ -88,14 +88,14 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _listen(subscription: Subscription, recorder: Recorder, name: str) -> None:
+    """Records until a signal ends it. The signal only sets a flag: an exception within a write would leave the
+    compressed file with a wrong checksum. (docs/operations/recording.md)"""
+    ends: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore Ctrl-C otherwise
-        signal.signal(number, signal.default_int_handler)
-    try:
-        print(f"recording to {name}; Ctrl-C ends it", flush=True)  # from now on it is how a recording is ended
-        while not recorder.trouble:
-            subscription.poll(LISTEN_SECONDS)
-    except KeyboardInterrupt:
-        pass  # how it is ended
+        signal.signal(number, lambda number, frame: ends.append(number))
+    print(f"recording to {name}; Ctrl-C ends it", flush=True)
+    while not (ends or recorder.trouble):
+        subscription.poll(LISTEN_SECONDS)
 
 
 def _show(subscription: Subscription) -> None:
@@ -115,7 +115,7 @@ def _check_terminal() -> None:
         import prompt_toolkit  # noqa: F401
     except ModuleNotFoundError:
         raise StartupError(
-            "the display needs a library: pip install 'scaler-client[top]', or use --once or --json"
+            "the display needs prompt_toolkit: run `pip install 'scaler-client[top]'`, or use --once or --json"
         ) from None
 
 

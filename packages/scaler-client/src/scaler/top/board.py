@@ -58,6 +58,8 @@ class Board:
     storage: StorageStatus | None = None
     #: what people call each client
     clients: tuple[tuple[PeerId, str], ...] = ()
+    #: what the scheduler sent and received, by kind: in a report, and on a page of its own
+    messages: tuple[Section, ...] = ()
 
     @cached_property
     def cells(self) -> dict[str, list[str]]:
@@ -112,8 +114,10 @@ def board_of(state: ClusterState) -> Board:
         blocks=(
             (scheduler, objects),
             (Section("task_manager", _by_state(status.task_counts)),),
-            (Section("scheduler_sent", _most_first(status.sent_counts)),),
-            (Section("scheduler_received", _most_first(status.received_counts)),),
+        ),
+        messages=(
+            Section("scheduler_sent", _most_first(status.sent_counts)),
+            Section("scheduler_received", _most_first(status.received_counts)),
         ),
         panes=(
             *_users(status),
@@ -238,4 +242,7 @@ def _total(status: ClusterStatus, rows: tuple[WorkerRow, ...]) -> str:
         parts.append(f"{pending:,} pending")
     if silent:
         parts.append(f"{silent:,} silent")
+    still = sum(row.is_still for row in rows)
+    if still:
+        parts.append(f"{still:,} ending nothing")
     return ", ".join(parts)

@@ -14,6 +14,8 @@ from scaler_protocol.messages import NO_PEER, WorkerEntry
 
 SILENT_SECONDS = 5.0
 """A worker that was not heard for longer carries it in front of its name. Heartbeats come every two seconds or so."""
+STILL_SECONDS = 10.0
+"""A worker that has ended nothing for longer, and has tasks that have not begun, carries that in front of its name."""
 BAR_COLUMNS = 10
 _NUMBERS = re.compile(r"([0-9]{1,18})")
 _IDLE, _RUNNING, _BLOCKED = 1, 2, 3  # states of a processor, as in ProcessorStatus
@@ -39,6 +41,8 @@ class WorkerRow:
     recycled_count: int = 0
     peer_id: PeerId = NO_PEER
     processor_count: int = 0
+    still_seconds: float = 0.0
+    begun_count: int = 0
 
     @property
     def cpu_share(self) -> float:
@@ -54,6 +58,12 @@ class WorkerRow:
     @property
     def is_silent(self) -> bool:
         return self.silent_seconds > SILENT_SECONDS
+
+    @property
+    def is_still(self) -> bool:
+        """Returns whether it gives signs of life, ends nothing, and has tasks that it has not begun."""
+        is_old = self.still_seconds > STILL_SECONDS and self.sent_count > self.begun_count
+        return is_old and not self.is_silent
 
 
 def row_of(worker: WorkerEntry, manager: str = "") -> WorkerRow:
@@ -78,6 +88,8 @@ def row_of(worker: WorkerEntry, manager: str = "") -> WorkerRow:
         recycled_count=status.recycled_count,
         peer_id=worker.peer_id,
         processor_count=len(status.processors),
+        still_seconds=worker.still_seconds,
+        begun_count=sum(bool(processor.task_id) for processor in status.processors),
     )
 
 
@@ -94,7 +106,9 @@ def _itl(states: set[int]) -> str:
 
 
 def _worker_text(row: WorkerRow) -> str:
-    return name_text(f"({row.silent_seconds:.0f}s) {row.name}" if row.is_silent else row.name)
+    if row.is_silent:
+        return name_text(f"({row.silent_seconds:.0f}s) {row.name}")
+    return name_text(f"(still {row.still_seconds:.0f}s) {row.name}" if row.is_still else row.name)
 
 
 def _natural(name: str) -> tuple[list[str], list[int]]:

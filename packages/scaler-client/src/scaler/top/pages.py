@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scaler.monitoring import FunctionFigures
 from scaler.monitoring.functions import object_text
 from scaler.top.board import Board, capabilities_text
-from scaler.top.columns import COLUMNS
+from scaler.top.columns import COLUMNS, STILL_SECONDS
 from scaler.top.formats import (
     Line,
     byte_text,
@@ -26,14 +26,14 @@ from scaler.top.meters import bar
 from scaler_protocol.ids import PeerId, TaskId, shown_task
 from scaler_protocol.messages import ClusterEvent, ProcessorStatus, StorageStatus, WorkerEntry
 
-WORKERS, FUNCTIONS, OBJECTS, EVENTS = PAGES = ("workers", "functions", "objects", "events")
+WORKERS, FUNCTIONS, OBJECTS, EVENTS, MESSAGES = PAGES = ("workers", "functions", "objects", "events", "messages")
 PROCESSOR_STATES = ("starting", "idle", "running", "blocked", "stopping")
 _BAR_COLUMNS = 12
 HOSTS_SHOWN = 5
 HELP = (
     ("arrows, j k, pages, home, end, wheel", "move the cursor through the rows"),
     ("Enter", "the processors of the worker at the cursor, and what they run"),
-    ("Tab", "workers, functions, objects, events"),
+    ("Tab", "workers, functions, objects, events, messages of the scheduler"),
     ("/", "show only rows with all these words; Enter keeps them, Escape shows all rows again"),
     ("p", "pause: the figures stand still until it is pressed again"),
     ("D", "let the worker at the cursor finish and leave, where the scheduler has --allow-control"),
@@ -142,6 +142,16 @@ def events_page(events: Iterable[ClusterEvent], search: str) -> Listing:
     return Listing((), ("when", "event", "of", "what happened"), tuple(rows), frozenset((0,)), "no event")
 
 
+def messages_page(board: Board, search: str) -> Listing:
+    """Returns how often each kind of message was sent and received, as the sections of a report have it."""
+    sent, received = (dict(section.entries) for section in board.messages)
+    kinds = [
+        kind for kind in dict.fromkeys((*sent, *received)) if all(w in kind.lower() for w in search.lower().split())
+    ]
+    rows = tuple((kind, sent.get(kind, "0"), received.get(kind, "0")) for kind in kinds)
+    return Listing((), ("message", "sent", "received"), rows, frozenset((1, 2)), "no message")
+
+
 def worker_page(worker: WorkerEntry, names: Mapping[TaskId, str]) -> Listing:
     """`names`: of the functions of its tasks, as far as they are known."""
     software = worker.software
@@ -153,6 +163,7 @@ def worker_page(worker: WorkerEntry, names: Mapping[TaskId, str]) -> Listing:
         f"round trip {lag_text(worker.lag_seconds)}",
         f"{count_text(worker.completed_count)} task(s) ended",
         f"silent for {worker.silent_seconds:.0f} s" if worker.silent_seconds > 1 else "",
+        f"has ended nothing for {worker.still_seconds:.0f} s" if worker.still_seconds > STILL_SECONDS else "",
     )
     rows = (_processor(one, names) for one in worker.status.processors)
     titles = ("process", "state", "use", "cpu", "rss", "for", "task", "function")
@@ -200,4 +211,6 @@ def listing_of(board: Board, page: str, search: str, rates: Mapping[str, float])
         return objects_page(board.storage or StorageStatus(0), dict(board.clients), search)
     if page == FUNCTIONS:
         return functions_page(board.functions, search, rates)
+    if page == MESSAGES:
+        return messages_page(board, search)
     return events_page(board.events, search)

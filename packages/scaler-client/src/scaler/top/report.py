@@ -143,6 +143,7 @@ def _worker(worker: WorkerEntry) -> dict[str, Any]:
         "host": worker.software.host,
         "capabilities": {one.name: one.amount for one in worker.capabilities},
         "silent_seconds": round(row.silent_seconds, 3),
+        "still_seconds": round(row.still_seconds, 3),
         "agent_cpu": round(row.agent_cpu, 4),
         "agent_rss_bytes": row.agent_rss_bytes,
         "cpu": round(row.cpu, 4),

@@ -180,6 +180,8 @@ def legend() -> list[str]:
 
 def _upper(board: Board, width: int, height: int | None, *, with_panes: bool) -> list[Line]:
     blocks = [_stacked(block) for block in board.blocks]
+    if height is None:  # a report has no pages
+        blocks += [_stacked((section,)) for section in board.messages]
     if with_panes:
         blocks += [_stacked((pane,)) for pane in board.panes if pane.entries]
     bands = _bands(blocks, width)
@@ -313,7 +315,7 @@ def _rows(board: Board, columns: list[Column], widths: list[int], order: list[in
 def _row_style(row: WorkerRow, chosen: PeerId) -> str:
     if chosen and row.peer_id == chosen:
         return "chosen"
-    return "silent" if row.is_silent else ""
+    return "silent" if row.is_silent or row.is_still else ""
 
 
 def _halved(panes: Sequence[Section], height: int) -> list[Section]:

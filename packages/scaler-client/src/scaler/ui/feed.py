@@ -184,6 +184,8 @@ class Feed:
 
     def _take(self, state: ClusterState, heard: list[Heard], at: float) -> None:
         for one in heard:
+            if isinstance(one.message, Explanation):
+                self.model.running.heard(one.message)
             if isinstance(one.message, (Explanation, StackReply, ControlReply, GraphPart)):
                 answer = self._asked.pop(one.message.request_id, None)
                 if answer is not None and not answer.done():
@@ -192,10 +194,18 @@ class Feed:
         for kind, content in self.model.take(state, heard, at):
             if kind == "condition":
                 self._log(state)
+            elif kind == "status":
+                self._ask_names(state)
             elif kind == "graphs":
                 self._whole_graphs.forget(but={graph["id"] for graph in self.model.graphs})
             self._tell(kind, content)
         self._tell_moment()
+
+    def _ask_names(self, state: ClusterState) -> None:
+        """Asks whose functions the tasks are that run for long, while a page is open."""
+        if self._pages and self.watcher is not None and state.status is not None:
+            for task_id in self.model.running.wanted(state.status):
+                self.watcher.ask(Explain(next(self._numbers), task_id))
 
     def _tell(self, kind: str, content: dict[str, Any]) -> None:
         if self._pages and not self._is_jumping:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from scaler.ui.__main__ import EVERY_NAME, TOKEN_VARIABLE
+from scaler_protocol.process.modules import without_directory
 from scaler_protocol.process.settings import environment_prefix
 
 ADDRESS_VARIABLE = environment_prefix("ui") + "ADDRESS"
@@ -24,7 +25,9 @@ def setup() -> dict[str, Any]:
     token = secrets.token_urlsafe(32)
     return {
         # Jupyter has checked under which name it was reached.
-        "command": [sys.executable, "-m", "scaler.ui", "--port", "{port}", "--allowed-host", EVERY_NAME],
+        "command": without_directory(
+            [sys.executable, "-m", "scaler.ui", "--port", "{port}", "--allowed-host", EVERY_NAME]
+        ),
         "environment": {TOKEN_VARIABLE: token},
         "request_headers_override": {"Authorization": f"Bearer {token}"},
         "timeout": START_SECONDS,

@@ -15,6 +15,7 @@ from scaler.ui.blocked import Blocked
 from scaler.ui.events import Events, Failures
 from scaler.ui.graph_nodes import gone, graph_of
 from scaler.ui.ring import Ring
+from scaler.ui.running import RunningNames
 from scaler.ui.samples import TaskRun, ended_count, runs
 from scaler.ui.tally import Tally
 from scaler.ui.utilisation import Utilisation
@@ -59,6 +60,7 @@ class Model:
         self.utilisation = Utilisation()
         self.tally = Tally()
         self._blocked = Blocked()
+        self.running = RunningNames()
         self.failures = Failures()
         self.events = Events()
         self.profile = Profile()
@@ -137,7 +139,7 @@ class Model:
     def _take_status(self, status: ClusterStatus, at: float) -> Json:
         self._blocked.take(status, at)
         self.utilisation.take(status, at)
-        self.status = {**cluster(status, at), "use": self.utilisation.told()}
+        self.status = {**cluster(status, at), "use": self.utilisation.told(), "running": self.running.told()}
         self._history.append(point(self.status))
         return {"status": self.status, "point": self._history[-1]}
 
@@ -348,6 +350,7 @@ def _worker(entry: WorkerEntry) -> Json:
         "completed": entry.completed_count,
         "lag": entry.lag_seconds,
         "silent": entry.silent_seconds,
+        "still": entry.still_seconds,
         "capabilities": capabilities_text(entry.capabilities),
         "unit": entry.unit_id,
         "processors": [_processor(one) for one in status.processors],

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import time
 import zlib
 from collections.abc import Awaitable, Callable
 from itertools import islice
@@ -99,7 +100,7 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
 
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    refusal = request.app[GUARD].refusal(request.headers, request.cookies)
+    refusal = request.app[GUARD].refusal(request.headers, request.cookies, time.monotonic())
     if refusal and not _brings_token(request):
         return web.Response(status=403, text=refusal + "\n", headers=HEADERS)
     try:
@@ -117,17 +118,19 @@ def _brings_token(request: web.Request) -> bool:
     guard = request.app[GUARD]
     if request.path != "/" or not guard.token or not guard.is_token(request.query.get("token", "")):
         return False
-    return not Guard(guard.hosts).refusal(request.headers, request.cookies)
+    return not Guard(guard.hosts).refusal(request.headers, request.cookies, 0.0)
 
 
 async def _page(request: web.Request) -> web.StreamResponse:
     if "token" in request.query:
         # Out of the address, so that it is in no history and no picture of the screen.
         response = web.Response(status=303, headers={"Location": "./"})
+        if not _brings_token(request):
+            return response
         # Lax, not Strict: the link may have been followed from a page of elsewhere, and then it would not come back.
         response.set_cookie(
             cookie_name(request.host),
-            request.query["token"],
+            request.app[GUARD].visits.begin(time.monotonic()),
             httponly=True,
             samesite="Lax",
             secure=_is_encrypted(request),

@@ -14,10 +14,10 @@ from scaler_protocol.messages import NO_PEER, ClusterEvent, ClusterStatus, Worke
 GAP_SECONDS = 60.0
 """Two statuses that are further apart say nothing about what was between them."""
 EVENT_KINDS = (
-    "worker_joined", "worker_left", "worker_lost", "worker_draining", "manager_joined", "manager_left",
-    "manager_trouble", "scheduler_started", "scheduler_restarted", "scheduler_recovered", "scheduler_took_over",
-    "storage_connected", "storage_lost", "storage_trouble", "storage_spilling", "client_lost", "limit_reached",
-    "control",
+    "worker_joined", "worker_left", "worker_lost", "worker_draining", "worker_trouble", "processor_died",
+    "manager_joined", "manager_left", "manager_trouble", "scheduler_started", "scheduler_restarted",
+    "scheduler_recovered", "scheduler_took_over", "storage_connected", "storage_lost", "storage_trouble",
+    "storage_spilling", "client_lost", "limit_reached", "control",
 )  # fmt: skip
 """Series that are there from the beginning, because an increase from nothing cannot be seen; others are "other"."""
 OTHER = "other"

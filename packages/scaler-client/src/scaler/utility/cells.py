@@ -6,7 +6,7 @@ import ast
 import builtins
 from typing import Any
 
-from cloudpickle import dumps
+from scaler_protocol.values import dumps
 
 
 class CellError(Exception):

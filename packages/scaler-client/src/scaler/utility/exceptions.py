@@ -5,7 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import sys
 
-from scaler_protocol.errors import ObjectStorageException, ScalerError, TooManyOpenFilesError
+from scaler_protocol.errors import (
+    ObjectStorageException,
+    QuotaError,
+    ScalerError,
+    TooManyOpenFilesError,
+    escaped_lines,
+)
 from scaler_protocol.keys import KeyFileError
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "NoWorkerError",
     "ObjectStorageException",
     "ProcessorDiedError",
+    "QuotaError",
     "RejectedError",
     "RemoteError",
     "RemoteTraceback",
@@ -65,8 +72,8 @@ class UnauthorizedError(RejectedError, PermissionError):
     or one side has a key and the other has none."""
 
 
-class ClientQuitException(ScalerError):
-    """This client was disconnected; a new one is needed."""
+class ClientQuitException(ScalerError, RuntimeError):
+    """This client was disconnected; a new one is needed. A RuntimeError, as an Executor raises it after `shutdown`."""
 
 
 class ClientShutdownException(ClientQuitException):
@@ -153,7 +160,7 @@ class RemoteTraceback(ScalerError):
     """The cause of an exception that a task raised: the text of its traceback, with the frames of the user's code."""
 
     def __str__(self) -> str:
-        return f'\n"""\n{self.args[0]}"""'
+        return f'\n"""\n{escaped_lines(str(self.args[0]))}"""'
 
 
 class RemoteError(ScalerError):
@@ -166,7 +173,7 @@ class RemoteError(ScalerError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"{self.type_name}: {self.message}" if self.type_name else self.message
+        return escaped_lines(f"{self.type_name}: {self.message}" if self.type_name else self.message)
 
 
 class CapnpDeserializationError(ScalerError):

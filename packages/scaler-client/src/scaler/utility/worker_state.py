@@ -69,14 +69,18 @@ def worker_state(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 class _States:
     def __init__(self) -> None:
         self._lock = waits.RLock()  #: a factory may ask for another state
+        #: `end` is called at the end of the process
+        self._is_noted = False
         self._values: OrderedDict[Hashable, tuple[Any, AbstractContextManager[Any] | None]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         with self._lock:
             if key not in self._values:
-                if not self._values:
+                value = _made(make)
+                if not self._is_noted:
                     task_context.at_process_end(self.end)
-                self._values[key] = _made(make)
+                    self._is_noted = True
+                self._values[key] = value
                 while len(self._values) > MOST_STATES:
                     self._drop_oldest()
             self._values.move_to_end(key)
@@ -85,6 +89,7 @@ class _States:
     def end(self) -> None:
         """In the reverse order of their last use: what a state was made from outlives it."""
         with self._lock:
+            self._is_noted = False
             while self._values:
                 _end(self._values.popitem()[1][1])
 

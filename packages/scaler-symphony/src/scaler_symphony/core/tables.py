@@ -118,6 +118,6 @@ class Tables:
         self.forget(task)
         worker = self.settings.worker_name
         message = f"Symphony could not run this task for worker {worker}: {text}"
-        error = TaskError(PROCESSOR_DIED, "ProcessorDied", message, workers=(f"{worker}: {text}",))
+        error = TaskError(PROCESSOR_DIED, "ProcessorDiedError", message, workers=(f"{worker}: {text}",))
         value = self.settings.encode_error(error)
         self.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, task.header)

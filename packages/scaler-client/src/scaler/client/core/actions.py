@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaler.client.core.records import Collector, Definition, Outcomes, Submission
+from scaler.client.core.records import Collector, Definition, LargeError, Outcomes, Submission
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Capability, Explanation, Message, StackReply
 from scaler_protocol.records import dataclass
@@ -29,6 +29,13 @@ class Release:
     """Objects of ours in storage that are not needed any more. (OWN-2)"""
 
     ids: tuple[ObjectId, ...]
+
+
+class Hold(NamedTuple):
+    """The exception of a task is an object of ours, to be released when this error is not referred to any more."""
+
+    task_id: TaskId
+    error: LargeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +86,4 @@ class Explained(NamedTuple):
     stack: StackReply | None = None
 
 
-Action = Send | Complete | Release | Claim | Redial | Print | Tell | AnswerShutdown | Explained
+Action = Send | Complete | Hold | Release | Claim | Redial | Print | Tell | AnswerShutdown | Explained

@@ -36,7 +36,7 @@ from scaler.client.core.reruns import Reruns
 from scaler.client.core.states import State
 from scaler.client.core.table import Table
 from scaler_protocol import codes, columns
-from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
+from scaler_protocol.ids import ID_BYTES, STORED, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     CancelReply,
     Explain,
@@ -55,6 +55,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 
 FEATURE_KEPT_RESULTS = "kept-results"
+REFUSALS = frozenset((codes.UNAUTHORIZED, codes.VERSION_MISMATCH))  # futures have an error of their own for each
 
 NUMBERED_BATCHES = WINDOW_MESSAGES + 64
 """A refusal comes at the latest with the acknowledgement of what is refused, or little later."""
@@ -99,6 +100,7 @@ class ClientCore:
             events.ObjectsLost: self._on_objects_lost,
             events.StorageRestarted: self._on_storage_restarted,
             events.TakenOver: self._on_taken_over,
+            events.Sought: lambda event, now: self._dial(),
             events.Flush: self._on_flush,
             events.Ticked: self._on_ticked,
             Opened: self._on_opened,
@@ -160,8 +162,7 @@ class ClientCore:
     def collectors_of(self, owner: object) -> list[Collector]:
         """What waits for unfinished tasks of this owner, or of any if it is None, each once."""
         every = (entry.submission for entry in self._table.pending.values())
-        found = {id(one.collector): one.collector for one in every if owner is None or one.owner is owner}
-        return list(found.values())
+        return list({id(one.collector): one.collector for one in every if owner is None or one.owner is owner}.values())
 
     def inherit(
         self,
@@ -177,7 +178,7 @@ class ClientCore:
         self._names = broken._names
         self._names.forget_session()
         self._awaits_shutdown = broken._awaits_shutdown
-        self._endings.dropped_count = broken.dropped_count
+        self._endings.inherit(broken._endings)
         self._knowledge.adopt(broken._knowledge, self._table.graphs.values())
         needless = self._table.needless(broken._table, posted_again)
         actions: list[Action] = [Release(needless)] if needless else []
@@ -374,29 +375,30 @@ class ClientCore:
 
     def _on_rejected(self, event: Rejected, now: float) -> list[Action]:
         self._is_open, self._is_dialing, self._endings.bounds = False, False, None
-        return self._give_up(event.text)
+        return self._give_up(event.text, event.code if event.code in REFUSALS else codes.LEASE_EXPIRED)
 
     def _on_complained(self, event: Complained, now: float) -> list[Action]:
         """A refused batch is refused as a whole, and no results follow for it. (CLI-10)"""
         refused = self._numbered.pop(event.ref_seq, b"")
         ids = [TaskId(task_id) for task_id in columns.split_ids(refused) if task_id in self._table.pending]
-        error = TaskError(code=event.code, type_name="refused", message=event.text)
-        return self._complete_all(ids, codes.STATUS_REFUSED, error)
+        return self._complete_all(ids, codes.STATUS_REFUSED, TaskError(event.code, "refused", event.text))
 
     def _seek(self, now: float) -> list[Action]:
         """Something waits for a session: see that the shell dials, and that the wait is bounded."""
         if self._give_up_at is None:
             self._give_up_at = now + self._timeout_seconds
-        if self._is_dialing:
+        return self._dial()
+
+    def _dial(self) -> list[Action]:
+        if self._is_open or self._is_dialing:
             return []
         self._is_dialing = True
         return [Redial()]
 
-    def _give_up(self, text: str) -> list[Action]:
+    def _give_up(self, text: str, code: int = codes.LEASE_EXPIRED) -> list[Action]:
         self._give_up_at = None
         self._outbox.clear()
-        error = TaskError(code=codes.LEASE_EXPIRED, message=text)
-        return self._complete_all(list(self._table.pending), codes.STATUS_FAILED, error)
+        return self._complete_all(list(self._table.pending), codes.STATUS_FAILED, TaskError(code=code, message=text))
 
     # ------------------------------------------------------------ what the scheduler says
 
@@ -423,7 +425,7 @@ class ClientCore:
             for task_id in ids:
                 self._cancels.waiting.pop(task_id, None)  # type: ignore[call-overload]
         actions: list[Action] = []
-        if len(set(map(id, taken))) == len(taken):
+        if len(set(map(id, taken))) == len(taken) or (results.statuses and STORED in bytes(results.payload)):
             for entry, outcomes in zip(taken, each_alone(results, ids, sizes), strict=True):
                 self._take_outcomes(entry, outcomes, actions)
             return actions
@@ -449,6 +451,8 @@ class ClientCore:
 
     def _take_outcomes(self, entry: Entry | None, outcomes: Outcomes, actions: list[Action]) -> None:
         graph = None if entry is None else entry.graph
+        if outcomes.statuses and len(outcomes.ids) == 1:
+            outcomes = self._endings.note_exception(outcomes, actions)
         if outcomes.statuses and self._table.graphs and (entry is None or graph is not None) and any(outcomes.statuses):
             actions += self._reruns.refused(graph, outcomes, self._bounds, self._now)
         if entry is None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from weakref import WeakValueDictionary
 
-from scaler.client.core.actions import Action, Complete, Release, Send
+from scaler.client.core.actions import Action, Complete, Hold, Release, Send
 from scaler.client.core.batching import Bounds
 from scaler.client.core.canceling import Cancels
 from scaler.client.core.knowledge import Knowledge
 from scaler.client.core.outbox import cancels_of, sent_ids
-from scaler.client.core.records import Definition, Entry, Graph, Outcomes, Submission, stored_results
+from scaler.client.core.records import Definition, Entry, Graph, LargeError, Outcomes, Submission, stored_results
 from scaler.client.core.reruns import Reruns, code_of
 from scaler.client.core.states import Move, after
 from scaler.client.core.table import Table
-from scaler_protocol import codes
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol import codes, columns
+from scaler_protocol.codec import CodecError, decode_task_error
+from scaler_protocol.ids import STORED, ObjectId, TaskId, stored_at
 from scaler_protocol.messages import TaskError
 
 
@@ -29,6 +31,11 @@ class Endings:
         self.bounds: Bounds | None = None
         #: results of tasks that this client does not wait for
         self.dropped_count = 0
+        #: by the objects that are their exceptions; they live while a future refers to them
+        self._large_errors: WeakValueDictionary[ObjectId, LargeError] = WeakValueDictionary()
+
+    def inherit(self, broken: Endings) -> None:
+        self.dropped_count, self._large_errors = broken.dropped_count, broken._large_errors
 
     def complete_all(self, ids: Iterable[TaskId], status: int, error: TaskError | None = None) -> list[Action]:
         """End these pending tasks with an outcome that this client makes itself."""
@@ -77,20 +84,41 @@ class Endings:
         elif any(outcomes.statuses):
             self.fail_graph(graph, outcomes, actions)
 
+    def note_exception(self, outcomes: Outcomes, actions: list[Action]) -> Outcomes:
+        """Notes the exception of a task that did not succeed, and returns the task's outcomes. If the exception was too
+        large to ride along, these outcomes get an error that keeps the exception stored. All futures that end with this
+        exception refer to that one error."""
+        payload = bytes(outcomes.payload)
+        if STORED not in payload:
+            return outcomes
+        try:
+            error = decode_task_error(payload)
+        except CodecError:
+            return outcomes
+        object_id = stored_at(error.serialized)
+        if object_id is None:
+            return outcomes
+        large = self._large_errors.get(object_id)
+        if large is None:
+            large = self._large_errors[object_id] = LargeError.of(error, object_id)
+            actions.append(Hold(outcomes.ids[0], large))
+        return outcomes._replace(error=large)
+
     def fail_graphs_of(self, outcomes: Outcomes, actions: list[Action]) -> None:
         """End the graphs whose unwanted tasks have ended badly. A task that was refused or canceled because of another
         one does not count: the other one has told the reason already."""
         if not self._table.graphs:
             return
+        starts = columns.offsets(outcomes.sizes)
         for index, (task_id, status) in enumerate(zip(outcomes.ids, outcomes.statuses, strict=False)):
-            graph = self._table.graph_with(task_id) if status not in _NO_REASONS else None
+            graph = self._table.places.graph_with(task_id) if status not in _NO_REASONS else None
             if graph is None:
                 continue
-            offset = sum(outcomes.sizes[:index])
-            payload = outcomes.payload[offset : offset + outcomes.sizes[index]]
+            payload = outcomes.payload[starts[index] : starts[index + 1]]
             if status == codes.STATUS_REFUSED and (graph in self._reruns.stops or code_of(payload) in _OF_ANOTHER):
                 continue
-            one = Outcomes((task_id,), bytes((status,)), outcomes.kinds[index : index + 1], (len(payload),), payload)
+            kinds = outcomes.kinds[index : index + 1]
+            one = Outcomes((task_id,), bytes((status,)), kinds, (len(payload),), payload, error=outcomes.error)
             self.fail_graph(graph, one, actions)
 
     def fail_graph(self, graph: Graph, outcomes: Outcomes, actions: list[Action]) -> None:
@@ -124,11 +152,11 @@ class Endings:
         self.dropped_count += len(outcomes.ids)
         free: list[ObjectId] = []
         for task_id, object_id in stored_results(outcomes):
-            graph = self._table.graph_with(task_id) if self._table.graphs else None
+            graph = self._table.places.graph_with(task_id)
             if graph is None:
                 free.append(object_id)
             elif object_id not in self._knowledge.objects:  # the same one again, if its attempt has the same number
-                self._knowledge.objects[object_id] = graph
+                self._knowledge.note_object(graph, object_id)
                 graph.unneeded.append(object_id)
         if free:
             actions.append(Release(tuple(free)))

@@ -111,6 +111,11 @@ class TakenOver:
     is_complete: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A call needs a session before it submits anything, to store what it takes. So the scheduler is dialed now."""
+
+
 class Flush(NamedTuple):
     """Send what has piled up, as far as the window has room beside what is not acknowledged yet. (CLI-16)"""
 
@@ -126,7 +131,7 @@ class Ticked(NamedTuple):
 
 
 Wish = Submission | GraphSubmitted | CancelRequested | Cleared | ShutdownRequested | Left | Unneeded | Asked | Named
-ProgramEvent = Wish | ObjectsLost | StorageRestarted | TakenOver | Numbered | Flush | Ticked
+ProgramEvent = Wish | ObjectsLost | StorageRestarted | TakenOver | Sought | Numbered | Flush | Ticked
 Event = ProgramEvent | SessionEvent
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from scaler.client.core.core import ClientCore
 from scaler.client.core.knowledge import ROW_BYTES
 from scaler.client.core.states import State
+from scaler_protocol.ids import ID_BYTES, TaskId
 
 
 def check(core: ClientCore) -> None:
@@ -31,6 +32,13 @@ def check(core: ClientCore) -> None:
         assert graph.failure is None, "a graph that has failed has ended"
         sealed = [batch.message.is_graph_sealed for batch in graph.batches]
         assert sealed == [False] * (len(sealed) - 1) + [True], "its last batch says that a graph is whole"
+
+    runs = [run[2] for block in table.places._blocks.values() for run in block]
+    assert all(table.graphs.get(graph.graph_id) is graph for graph in runs), "only unfinished graphs are found"
+    for graph in table.graphs.values():
+        for batch in graph.batches:
+            for one in {batch.message.ids[:ID_BYTES], batch.message.ids[-ID_BYTES:]}:
+                assert table.places.graph_with(TaskId(one)) is graph, "each task of an unfinished graph is found"
 
     for graph in core._reruns.stops:
         assert graph.graph_id in table.graphs, "only an unfinished graph begins again"

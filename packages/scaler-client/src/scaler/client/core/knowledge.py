@@ -39,12 +39,16 @@ class Knowledge:
     def note_end(self, graph: Graph, outcomes: Outcomes) -> None:
         """A wanted node has ended; its graph has not."""
         for object_id in result_objects(outcomes):
-            self.objects[object_id] = graph
+            self.note_object(graph, object_id)
         (task_id,) = outcomes.ids
         if task_id in graph.inputs:
             kind = outcomes.kinds[0] if outcomes.kinds else codes.KIND_INLINE
             self._learn(graph, task_id, Known(kind, bytes(outcomes.payload), is_wanted=True))
             self._keep_within_bounds(graph)
+
+    def note_object(self, graph: Graph, object_id: ObjectId) -> None:
+        self.objects[object_id] = graph
+        graph.told.append(object_id)
 
     def learn(self, graph: Graph, message: KeptResults, pending: Container[TaskId]) -> None:
         """What the scheduler tells."""
@@ -85,7 +89,9 @@ class Knowledge:
         """It has ended."""
         self.known_bytes -= sum([ROW_BYTES + len(known.value) for known in graph.known.values()])
         graph.known = {}
-        self.objects = {one: other for one, other in self.objects.items() if other is not graph}
+        for object_id in graph.told:
+            self.objects.pop(object_id, None)
+        graph.told = []
 
     def lose(self, graphs: Iterable[Graph], objects: Iterable[ObjectId]) -> None:
         """These are not in the storage any more."""
@@ -106,7 +112,7 @@ class Knowledge:
         by_id = {graph.graph_id: graph for graph in graphs}
         for object_id, graph in other.objects.items():
             if graph.graph_id in by_id:
-                self.objects[object_id] = by_id[graph.graph_id]
+                self.note_object(by_id[graph.graph_id], object_id)
         self.known_bytes = sum(
             [ROW_BYTES + len(known.value) for graph in by_id.values() for known in graph.known.values()]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, fields
 from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Protocol
@@ -108,9 +108,62 @@ def stored_results(outcomes: Outcomes) -> list[tuple[TaskId, ObjectId]]:
     return found
 
 
+class Fetch(Protocol):
+    """Returns the bytes of the stored value of one task. NotInTime if they have not come by `end_at`."""
+
+    @property
+    def end_at(self) -> float: ...
+
+    def __call__(self, outcomes: Outcomes) -> Buffer: ...
+
+
+def brought(outcomes: Outcomes, fetch: Fetch) -> Outcomes:
+    """The same outcomes of one task, with the bytes of its value in place of the object that has them."""
+    if not outcomes.kinds or outcomes.kinds[0] != codes.KIND_OBJECT:
+        return outcomes
+    data = fetch(outcomes)
+    return outcomes._replace(kinds=b"", sizes=(len(data),), payload=data)
+
+
+def each_of(outcomes: Outcomes) -> Iterator[Outcomes]:
+    """The same, each task by itself."""
+    view, offset = memoryview(outcomes.payload), 0
+    for index, (task_id, size) in enumerate(zip(outcomes.ids, outcomes.sizes, strict=True)):
+        statuses, kinds = outcomes.statuses[index : index + 1], outcomes.kinds[index : index + 1]
+        profiles = outcomes.profiles[columns.PROFILE_BYTES * index : columns.PROFILE_BYTES * (index + 1)]
+        payload = bytes(view[offset : offset + size])
+        yield Outcomes((task_id,), statuses, kinds, (size,), payload, profiles, outcomes.error)
+        offset += size
+
+
 def result_objects(outcomes: Outcomes) -> tuple[ObjectId, ...]:
     """Where the values of successful tasks lie that are too large to ride along."""
     return tuple([object_id for _, object_id in stored_results(outcomes)]) if outcomes.kinds else ()
+
+
+class LargeError(TaskError):
+    """Why a task failed, if its exception lies in the storage, where it is kept while this object lives."""
+
+    __slots__ = ("__weakref__", "brought_data", "object_id")
+    object_id: ObjectId
+    brought_data: Buffer | None
+
+    @classmethod
+    def of(cls, error: TaskError, object_id: ObjectId) -> LargeError:
+        large = cls(*[getattr(error, field.name) for field in fields(error)])
+        object.__setattr__(large, "object_id", object_id)
+        object.__setattr__(large, "brought_data", None)
+        return large
+
+    def bring(self, fetch: Fetch) -> None:
+        """Fetches the exception, because its client leaves. The bytes are read when the program requests the
+        exception."""
+        object.__setattr__(self, "brought_data", fetch(outcome_stored(self.object_id)))
+
+
+def outcome_stored(object_id: ObjectId) -> Outcomes:
+    """Returns the outcomes of a task whose value is this object."""
+    return Outcomes((), kinds=bytes((codes.KIND_OBJECT,)), sizes=(len(object_id),), payload=object_id)
 
 
 class Collector(Protocol):
@@ -187,7 +240,7 @@ class Graph:
 
     graph_id: GraphId
     batches: tuple[GraphBatch, ...]
-    #: one for each wanted task; the others are in no table, for nothing is heard of them
+    #: one for each wanted task, until the graph has ended; the others are in no table, for nothing is heard of them
     entries: tuple[Entry, ...] = ()
     #: how many wanted tasks have not ended
     wanted_count: int = 0
@@ -202,6 +255,8 @@ class Graph:
     known: dict[TaskId, Known] = field(default_factory=dict)
     #: objects of known results that were a lost scheduler's to release, and are ours now (CLI-18)
     claimed: set[ObjectId] = field(default_factory=set)
+    #: result objects that the program was told of
+    told: list[ObjectId] = field(default_factory=list)
     #: objects of wanted results that the program needs no longer, while other nodes may (CLI-14)
     unneeded: list[ObjectId] = field(default_factory=list)
     #: how the task ended that did not succeed: everything that is unfinished ends the same way

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from scaler.client.core.actions import Action, Claim, Send
 from scaler.client.core.batching import Bounds
@@ -80,10 +81,10 @@ class Reruns:
     def refused(self, graph: Graph | None, outcomes: Outcomes, bounds: Bounds, now: float) -> list[Action]:
         """Tasks have not succeeded: a wanted one of this graph, or others. Does a graph begin again for that?"""
         actions: list[Action] = []
-        if not any(one.may_miss_values for one in self._table.graphs.values()):
+        if graph is not None and not graph.may_miss_values:
             return actions
         for task_id in _missing_a_value(outcomes):
-            found = graph or self._table.graph_with(task_id)
+            found = graph or self._table.places.graph_with(task_id)
             if found is not None and found.may_miss_values:
                 actions += self._stop(found, bounds, now)
         return actions
@@ -156,9 +157,15 @@ def _missing_a_value(outcomes: Outcomes) -> Iterator[TaskId]:
 
 
 def code_of(error: Buffer) -> int:
-    """Of an encoded TaskError; OK if it cannot be read."""
+    """Returns the code of an encoded TaskError; OK if it cannot be read."""
+    return _code_of(bytes(error))
+
+
+@lru_cache(maxsize=8)
+def _code_of(error: bytes) -> int:
+    """Thousands of dependents of one task are refused with the same bytes."""
     try:
-        return decode_task_error(bytes(error)).code
+        return decode_task_error(error).code
     except CodecError:
         return codes.OK
 

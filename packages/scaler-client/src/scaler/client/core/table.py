@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import and_, rshift
 
 from scaler.client.core.records import Entry, Graph, Submission
 from scaler.client.core.states import Move, State, after
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, TaskId
+
+_BLOCK_BITS = 6
+_RUN_BYTES = ID_BYTES << _BLOCK_BITS
+"""The size of a run: the ids of 64 tasks. A search looks through the runs of one block, which belong to at most one
+graph for each number."""
+_SOURCE = (1 << 32) - 1
+"""Bits of the first half of an id that all ids of a client have in common."""
+
+_Block = tuple[int, int]
+"""The source of ids, and which 64 numbers of it."""
+
+
+class Places:
+    """Where the tasks of graphs are: `(column of ids, offset of a run in it, graph)` for each block. Finds tasks that
+    stand in no other table, because they are not wanted.
+
+    A program may have a million such tasks, so there is no entry for each. A client numbers its tasks one after another
+    (`ids.task_id_source`): 64 neighbours in a batch have numbers of one or two blocks of 64, and are noted for these
+    blocks together. Other ids are found as well, and take more memory.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[_Block, list[tuple[bytes, int, Graph]]] = {}
+
+    def add(self, graph: Graph) -> None:
+        for block, column, begin in _runs_of(graph):
+            self._blocks.setdefault(block, []).append((column, begin, graph))
+
+    def remove(self, graph: Graph) -> None:
+        for block, _, _ in _runs_of(graph):
+            left = [run for run in self._blocks.pop(block, ()) if run[2] is not graph]
+            if left:
+                self._blocks[block] = left
+
+    def graph_with(self, task_id: TaskId) -> Graph | None:
+        """Returns the graph that has this task, or None. Costs the same however many graphs and tasks there are."""
+        (block,) = _blocks_of(task_id)
+        for column, begin, graph in self._blocks.get(block, ()):
+            if _has_id(column, task_id, begin):
+                return graph
+        return None
 
 
 class Table:
@@ -16,9 +59,13 @@ class Table:
         self.pending: dict[TaskId, Entry] = {}
         #: all and only the graphs with a wanted task that is pending
         self.graphs: dict[GraphId, Graph] = {}
+        #: of these
+        self.places = Places()
         #: what the present event has taken out, until its actions are performed; parallel
         self.taken_ids: list[TaskId] = []
         self.taken: list[Entry | None] = []
+        #: the graphs that the present event has ended, until then
+        self._ended: list[Graph] = []
 
     def add(self, entry: Entry) -> None:
         ids = entry.submission.ids
@@ -54,10 +101,21 @@ class Table:
     def forget_taken(self) -> None:
         self.taken_ids.clear()
         self.taken.clear()
+        if self._ended:
+            self._untie()
+
+    def _untie(self) -> None:
+        """Graphs and entries refer to each other, and entries to the futures of the program. A future that the program
+        drops has to die at once, because its value stays in the storage until then, and a cyclic collection may be
+        minutes away."""
+        for graph in self._ended:
+            graph.entries = ()
+        self._ended.clear()
 
     def add_graph(self, graph: Graph) -> None:
         assert graph.entries, "a graph of which no result is wanted never ends"
         self.graphs[graph.graph_id] = graph
+        self.places.add(graph)
         graph.wanted_count = len(graph.entries)
         for entry in graph.entries:
             entry.graph = graph
@@ -66,8 +124,10 @@ class Table:
     def remove_graph(self, graph: Graph) -> None:
         """Its wanted tasks have all ended. Those that were sent a second time end a second time."""
         del self.graphs[graph.graph_id]
+        self.places.remove(graph)
+        self._ended.append(graph)
         graph.is_ended = True
-        graph.kept = ()  # graph and entries refer to each other: nothing else would let go before the next collection
+        graph.kept = ()
         for entry in graph.entries:
             if entry.state is not State.ENDED:
                 entry.state = after(entry.state, Move.END)
@@ -88,6 +148,7 @@ class Table:
             self.pending[task_id] = call
         for graph in graphs.values():
             self._inherit_graph(graph, unfinished)
+            self._ended.append(graph)
 
     def untold(self) -> dict[TaskId, Entry]:
         """What is pending, and what the present event has taken out."""
@@ -116,6 +177,7 @@ class Table:
         )  # fmt: skip
         graph.entries = tuple(Entry(entry.submission, State.QUEUED, 0, graph) for entry in old.entries)
         self.graphs[graph.graph_id] = graph
+        self.places.add(graph)
         for entry in graph.entries:
             (task_id,) = entry.submission.ids
             if task_id in unfinished:
@@ -134,18 +196,27 @@ class Table:
             seen.add(id(entry))
             yield entry
 
-    def graph_with(self, task_id: TaskId) -> Graph | None:
-        """The unfinished graph that has this task, wanted or not. Slow: only for what ends badly."""
-        for graph in self.graphs.values():
-            if any(_has_id(batch.message.ids, task_id) for batch in graph.batches):
-                return graph
-        return None
+
+def _runs_of(graph: Graph) -> Iterator[tuple[_Block, bytes, int]]:
+    for batch in graph.batches:
+        column = batch.message.ids
+        for begin in range(0, len(column), _RUN_BYTES):
+            for block in _blocks_of(column[begin : begin + _RUN_BYTES]):
+                yield block, column, begin
 
 
-def _has_id(column: bytes, task_id: TaskId) -> bool:
-    found = column.find(task_id)
+def _blocks_of(column: bytes) -> set[_Block]:
+    # In loops of C: a graph has a million tasks. On a big-endian machine the blocks are others, and small: more memory.
+    words = array("Q", column)
+    sources, numbers = map(and_, words[::2], repeat(_SOURCE)), map(rshift, words[1::2], repeat(_BLOCK_BITS))
+    return set(zip(sources, numbers, strict=True))
+
+
+def _has_id(column: bytes, task_id: TaskId, begin: int) -> bool:
+    end = begin + _RUN_BYTES
+    found = column.find(task_id, begin, end)
     while found % ID_BYTES > 0:  # two neighbours that look like it; -1 % 16 is 15
         if found < 0:
             return False
-        found = column.find(task_id, found + 1)
+        found = column.find(task_id, found + 1, end)
     return True

@@ -1,8 +1,10 @@
-"""The calls of a client that ask the scheduler about one of its tasks."""
+"""The calls of a client that ask how its tasks stand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import concurrent.futures
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.explaining import Questions
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from scaler.client.futures.stacks import TaskStack
 
 
+F = TypeVar("F", bound="concurrent.futures.Future[Any]")
+
+
 class Connected(Protocol):
     """What a client has while it is connected."""
 
@@ -21,7 +26,7 @@ class Connected(Protocol):
 
 
 class Asking:
-    """The calls of a client that ask the scheduler about one of its tasks."""
+    """The calls of a client that ask how its tasks stand."""
 
     _serializer: Any
 
@@ -69,6 +74,19 @@ class Asking:
             has_ended = isinstance(future, ScalerFuture) and future.done()
             return without_stack(known, "ended" if has_ended else "waiting" if task_id else "")
         return stack_of(self._questions.stack_of(task_id))
+
+    def as_completed(self, futures: Iterable[F], timeout: float | None = None) -> Iterator[F]:
+        """The futures in the order in which they end: `concurrent.futures.as_completed`.
+
+        Args:
+            futures: of any client.
+            timeout: seconds for all of them. None: no limit.
+
+        Raises:
+            TimeoutError: by the iterator, if not all have ended in time.
+        """
+        ended: Iterator[Any] = concurrent.futures.as_completed(futures, timeout)
+        return ended
 
     def _known_of(self, task: ScalerFuture[Any] | str, asked: str) -> tuple[TaskId, str]:
         """Which task it is, and a sentence if nothing more need be asked of the scheduler."""

@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import concurrent.futures._base
 import math
+import os
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import starmap
 from typing import Any
 
@@ -22,10 +26,32 @@ _LOOK_SECONDS = 0.02
 """How long a thread waits for another one that inspects a future, before it looks again whether that still does."""
 
 _base: Any = concurrent.futures._base
-_INSPECTING = frozenset(
-    one.__code__
-    for one in (_base.wait, _base.as_completed, _base._AcquireFutures.__enter__, _base._AcquireFutures.__exit__)
-)
+_AROUND = frozenset(one.__code__ for one in (_base._AcquireFutures.__enter__, _base._AcquireFutures.__exit__))
+"""Nothing has been looked at yet, or all has."""
+_OURS = frozenset((__name__, waits.__name__))
+_INSPECTING = _AROUND | {_base.wait.__code__, _base.as_completed.__code__}
+
+
+guard = waits.RLock()
+"""Held for the moment in which a future gets an audience, or ends without one."""
+
+#: the condition that each thread takes; what an interrupt leaves here does no harm
+_taking: dict[int, FutureCondition] = {}
+
+
+def holding() -> waits.RLock:
+    """Returns a lock that this thread may have, and that is taken when some future ends."""
+    return guard if waits.is_mine(guard) else _taking.get(threading.get_ident(), guard)
+
+
+def _renew_guard() -> None:
+    """In a forked child, where the thread that held it is not."""
+    global guard
+    guard = waits.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew_guard)
 
 
 class FutureCondition(waits.RLock):  # type: ignore[misc]
@@ -60,6 +86,8 @@ class FutureCondition(waits.RLock):  # type: ignore[misc]
         return True
 
     def release(self) -> None:
+        if self._inspector != threading.get_ident():
+            return  # another thread has taken it meanwhile
         self._inspector = 0
         try:
             self._inspected.release()
@@ -86,6 +114,26 @@ class FutureCondition(waits.RLock):  # type: ignore[misc]
                 self._sleepers = tuple([one for one in self._sleepers if one is not sleeper])
         return is_woken
 
+    def wait_until(self, is_over: Callable[[], bool], end_at: float) -> None:
+        """Returns when it is over, or at `end_at`, an instant of `time.monotonic`."""
+        with self.noted(), self:
+            while not is_over() and (remaining := end_at - time.monotonic()) > 0:
+                self.wait(None if remaining == math.inf else remaining)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Around what a thread of the program does with this lock: `holding` finds it."""
+        thread = threading.get_ident()
+        below = _taking.get(thread)
+        _taking[thread] = self
+        try:
+            yield
+        finally:
+            if below is None:
+                _taking.pop(thread, None)
+            else:
+                _taking[thread] = below
+
     def notify_all(self) -> None:
         """With the lock."""
         sleepers, self._sleepers = self._sleepers, ()
@@ -94,14 +142,18 @@ class FutureCondition(waits.RLock):  # type: ignore[misc]
 
 
 def _is_inspecting(thread_id: int) -> bool:
-    """That thread is in the middle of an inspection, and not where it waits for the futures to end."""
+    """Returns whether that thread is in the middle of an inspection, and not where it waits for the futures to end. It
+    is in none either while a signal's handler runs before anything was looked at: what the handler waits for may be
+    held up by this."""
     if thread_id == threading.get_ident():
         return False  # we begin another one
     above = ""
+    is_interrupted = False
     frame = sys._current_frames().get(thread_id)
     while frame is not None:
         if frame.f_code in _INSPECTING:
-            return above != "wait"
+            return above != "wait" and not (is_interrupted and frame.f_code in _AROUND)
+        is_interrupted = is_interrupted or frame.f_globals.get("__name__") not in _OURS
         above = frame.f_code.co_name
         frame = frame.f_back
     return False

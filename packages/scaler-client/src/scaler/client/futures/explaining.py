@@ -24,6 +24,9 @@ _log = logging.getLogger("scaler")
 ANSWER_SECONDS = 10.0
 SILENT_SECONDS = 5.0
 """More than two heartbeats of a worker, unless it was told to have longer ones."""
+STILL_SECONDS = 10.0
+"""The explanation of a task that has not begun says when its worker has ended nothing for so long. After some seconds
+the task would have gone to another worker, if one that can run it worked (SCH-96)."""
 LOOK_SECONDS = 2.5
 LOOKS_TO_WARN = 4
 """So a task that no worker can run is warned of after ten seconds, and one that waits for a worker to start is not."""
@@ -211,6 +214,8 @@ def _queued(explanation: Explanation, capabilities: Sequence[Capability], addres
         return f"it is queued, and no capable worker is connected: {_lacking(explanation, capabilities, connected)}"
     ahead = f"behind {_counted(explanation.ahead_count, 'other')}" if explanation.ahead_count else "next in line"
     more = f"; {starting:,} more being started" if starting else ""
+    if explanation.trouble:
+        more += f"; one takes no tasks for now, worker {explanation.trouble}"
     return f"it is queued, {ahead}: {explanation.able_count} of {connected} could run it and are busy{more}"
 
 
@@ -228,7 +233,8 @@ def _lacking(explanation: Explanation, capabilities: Sequence[Capability], conne
             f"it imports modules or packages that its client has sent, and none of {connected} takes any "
             "(--client-code, or workers of an earlier version)"
         )
-    together = f" together with {called(code_tag)}" if code_tag and wanted else ""
+    is_rare = code_tag and any(tag != code_tag for tag in explanation.code_tags)
+    together = f" together with {called(code_tag)}" if is_rare and wanted else ""
     return f"none of {connected} offers {wanted or 'what it asks'}{together}"
 
 
@@ -238,10 +244,14 @@ def _dispatched(explanation: Explanation, capabilities: Sequence[Capability], ad
     more += _silence(explanation, f"the task begins again then{unless}")
     place = f"on worker {explanation.worker} for {explanation.running_seconds:.1f} s"
     if explanation.is_blocked:
+        if not explanation.child_count:
+            why = "no task that it has submitted is unfinished, so it may lack a value that is not in the storage"
+            return f"it has been {place}, and waits to go on: {why}{more}"
         children = _counted(explanation.child_count, "task")
         return f"it has been {place}, and waits for {children} that it has submitted{_child(explanation)}{more}"
     if explanation.is_begun:
         return f"it has been running {place}{more}"
+    more += _standstill(explanation)
     return f"it was sent to worker {explanation.worker}, and had not begun at the last report of that worker{more}"
 
 
@@ -271,6 +281,16 @@ def _silence(explanation: Explanation, then: str) -> str:
     if not explanation.lost_seconds:
         return told
     return f"{told}: it counts as lost in {explanation.lost_seconds:.0f} s at most, and {then}"
+
+
+def _standstill(explanation: Explanation) -> str:
+    """Returns for how long a worker that is not silent has ended nothing, and what follows. (SCH-96)"""
+    if explanation.still_seconds < STILL_SECONDS or explanation.silent_seconds >= SILENT_SECONDS:
+        return ""
+    told = f"; this worker has ended nothing for {explanation.still_seconds:.0f} s"
+    if explanation.able_count < 2:
+        return f"{told}, and no other one that is connected can run the task"
+    return f"{told}: the task goes to another one as soon as one that can run it ends tasks"
 
 
 def _elsewhere(explanation: Explanation, capabilities: Sequence[Capability], address: str) -> str:

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import logging
 import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from scaler.client.futures.waiting import program_exits, stand_still_at_exit
 from scaler_protocol import waits
+
+_log = logging.getLogger("scaler")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,7 +55,7 @@ class Threads:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
         self._count = 0
         #: jobs that wait for a thread: none, unless no further thread can be started
         self._jobs: deque[Job] = deque()
@@ -77,7 +81,10 @@ class Threads:
 
     def _work(self, job: Job | None) -> None:
         while job is not None:
-            job()
+            try:
+                job()
+            except BaseException:  # noqa: BLE001 the jobs behind it would wait for a thread that has ended
+                _log.exception("a job of a thread that reads results has failed")
             with self._lock:
                 job = self._jobs.popleft() if self._jobs else None
                 if job is None:
@@ -100,6 +107,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 def tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: Any) -> None:
     """Call this in the loop's thread. Safe in any thread, and waits for nothing."""
     try:
+        if program_exits.is_set():
+            loop.call_soon_threadsafe(stand_still_at_exit)
         loop.call_soon_threadsafe(call, *arguments)
     except RuntimeError:  # the loop is closed, so nothing waits there any more
         if not loop.is_closed():
@@ -113,9 +122,6 @@ def _settle(waiting: asyncio.Future[Any], value: Any, error: BaseException | Non
     if error is None:
         waiting.set_result(value)
         return
-    if isinstance(error, StopIteration):  # which ends coroutines, so no future of asyncio takes it
-        told = RuntimeError("the task raised StopIteration, which cannot be raised in a coroutine")
-        told.__cause__, error = error, told
     waiting.set_exception(error)
 
 

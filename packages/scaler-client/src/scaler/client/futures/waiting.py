@@ -15,11 +15,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+program_exits = waits.Event()
+"""The exit hooks of the program run, and will disconnect its clients."""
+
+
+def stand_still_at_exit() -> None:
+    """Does not return in a daemon thread while the program exits: the interpreter stops these threads where they are.
+    An error that says that the client is disconnected would be the program's last words, as a traceback of that thread.
+    """
+    if program_exits.is_set():
+        thread = threading.current_thread()
+        while thread.daemon and thread is not threading.main_thread():
+            waits.Event().wait()
+
+
 def yielding(wait: Callable[[], T]) -> T:
     """Do this wait; when a task's thread does it, the agent may run other tasks in its place until it is over."""
     context = task_context.current()
     if context is None:
-        return wait()
+        found = wait()
+        stand_still_at_exit()
+        return found
     context.block()
     try:
         return wait()

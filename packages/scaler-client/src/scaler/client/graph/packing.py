@@ -285,4 +285,5 @@ class _Arguments:
         except Exception as error:
             pass_on(error)
             told = f"an argument of type {type(value).__name__}"
-            raise TypeError(f"{told} in the graph cannot be serialized: {error}") from error
+            reason = self._calls.reason_of(value, error)
+            raise TypeError(f"{told} in the graph cannot be serialized: {reason}") from error

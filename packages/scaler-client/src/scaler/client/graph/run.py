@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
@@ -62,7 +63,7 @@ class GraphRun:
             return future.result(None if end_at is None else max(0.0, end_at - time.monotonic()))
 
         try:
-            return self._shaped({key: value_of(future) for key, future in self._start().items()})
+            return self._shaped({key: value_of(future) for key, future in self._start(end_at).items()})
         except BaseException:
             try:
                 self._cancel()
@@ -75,9 +76,12 @@ class GraphRun:
             self._calls.connection.cancel([future.task_id for future in self._sent if not future.done()])
             self._sent = []
 
-    def _start(self) -> dict[Hashable, ScalerFuture[Any]]:
+    def _start(self, end_at: float | None = None) -> dict[Hashable, ScalerFuture[Any]]:
         calls, a_plan = self._calls, self._plan
         packed = Packed(calls, a_plan, self._options) if a_plan.functions else None
+        if packed is not None and end_at is not None and time.monotonic() >= end_at:
+            packed.puts.release()
+            raise concurrent.futures.TimeoutError("the graph was not built and stored in time: nothing of it was sent")
         by_link: dict[int, ScalerFuture[Any]] = {}
         for link in a_plan.wanted.values():
             if link in by_link:  # two names of one node

@@ -18,8 +18,8 @@ _IDLE_SECONDS = 5.0
 """After so long without a job the thread ends; the next job starts another."""
 
 
-_FINISH_SECONDS = 1.0
-"""How long the exit of a program waits for a job that does not end."""
+FINISH_SECONDS = 1.0
+"""How long a client that leaves waits for a job that does not end."""
 
 
 class Background:
@@ -28,7 +28,7 @@ class Background:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
         #: the process and the thread that works; none is inherited by a forked child
         self._worker = (0, 0)
 
@@ -56,15 +56,18 @@ class Background:
         return done.wait(timeout_seconds)
 
     def finish(self) -> None:
-        """At the exit of the program: wait a moment for its thread, or do what no thread does any more."""
-        if self._worker[0] == os.getpid():
-            self.wait(_FINISH_SECONDS)
+        """Waits a moment for its thread when the client leaves, or does what no thread does, as at the exit of a
+        program since Python 3.12. Nothing from within a job."""
+        if self.is_this_thread:
+            return
         while self._worker[0] != os.getpid():
             try:
                 job = self._jobs.get_nowait()
             except Empty:
-                return
-            self._do(job)
+                break
+            do(job)
+        if self._worker[0] == os.getpid():
+            self.wait(FINISH_SECONDS)
 
     def _work(self) -> None:
         worker = os.getpid(), threading.get_ident()
@@ -82,7 +85,7 @@ class Background:
                 if self._jobs.empty() or not self._begin_again(worker):
                     return
                 continue
-            self._do(job)
+            do(job)
 
     def _begin_again(self, worker: tuple[int, int]) -> bool:
         with self._lock:
@@ -91,12 +94,13 @@ class Background:
             self._worker = worker
             return True
 
-    def _do(self, job: Callable[[], object]) -> None:
-        try:
-            job()
-        except BaseException:  # noqa: BLE001
-            # As concurrent.futures does, for SystemExit too: a broken callback is logged, the others are called.
-            _log.exception("a callback failed")
+
+def do(job: Callable[[], object]) -> None:
+    """Calls it. A callback that fails is logged, also by SystemExit, because others are still to be called."""
+    try:
+        job()
+    except BaseException:  # noqa: BLE001
+        _log.exception("a callback failed")
 
 
 def weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -21,8 +21,9 @@ from typing import Any
 from scaler.client import errors
 from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
-from scaler.client.core.records import Entry, Outcomes, stored_results
+from scaler.client.core.records import Entry, LargeError, Outcomes, stored_results
 from scaler.client.future import ScalerFuture
+from scaler.client.futures.condition import holding
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
@@ -36,7 +37,7 @@ from scaler.client.objects.garbage import Drops, Garbage
 from scaler.client.objects.remaking import Remaking
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import DisconnectedError
-from scaler_protocol import codes, task_context
+from scaler_protocol import codes, task_context, waits
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.ids import ObjectId, PeerId, TaskId, new_peer_id, new_salt, task_id_source
 from scaler_protocol.keys import Pass
@@ -68,7 +69,6 @@ class Connection:
         weight: float = 1.0,
     ) -> None:
         self.address = address
-        self._shown = shown
         self.trusts_results = trusts_results
         #: who we are to the scheduler now; another one after a session was lost
         self.peer_id: PeerId = new_peer_id()
@@ -85,14 +85,14 @@ class Connection:
         self._storage = Storage(self.peer_id, timeout_seconds, storage_address, self.garbage, shown)
         self._storage.on_lost = self._note_lost
         self._storage.on_restarted = self._note_restarted
+        self._storage.names.on_wanted = lambda: self.post(events.Sought(), is_batch=True)
         self._remaking = Remaking(self)
         self._hello = hello_of(self.peer_id, timeout_seconds, heartbeat_seconds, parent_task, weight)
         self._dialer = dialer_of(self._hello, self.address)
         self.driver = BlockingDriver(DealerEndpoint(address, self._dialer, shown), self)
-        #: guards all that turns touch; held while this process forks
-        self.lock = self.driver.lock
-        #: ends of tasks that guests have left to the IO thread
-        self._ends = Ends()
+        self.lock = self.driver.lock  #: guards all that turns touch; held while this process forks
+        self._locks = self.lock, *self._storage.locks  #: that the IO thread may have to take before it tells an end
+        self._ends = Ends()  #: of tasks, which guests have left to the IO thread
         #: of sessions that are over: they say goodbye when what they own is ours under our new name
         self._retired: list[DealerEndpoint] = []
         #: the last name of ours that has taken over all that the ones before owned
@@ -164,7 +164,9 @@ class Connection:
             self.driver.empty_inbox()
 
     def hasten(self) -> None:
-        """This thread is going to wait: what it has posted shall not."""
+        """This thread is going to wait: what it has posted shall not. RuntimeError if it would wait for itself."""
+        if any(map(waits.is_mine, (*self._locks, holding()))) or threading.get_ident() == self._thread.ident:
+            raise errors.waits_for_itself()
         if self.driver.inbox:
             self.driver.lead()
 
@@ -199,13 +201,8 @@ class Connection:
         deferred = self.deferred.collectors_of(owner)
         with self.lock:
             posted = [one for wish in self.driver.inbox for one in events.submissions_of(wish)]
-            ending = self._ends.collectors()
-            return (
-                deferred
-                + ending
-                + self._core.collectors_of(owner)
-                + [one.collector for one in posted if one.owner is owner]
-            )
+            found = deferred + self._ends.collectors() + self._core.collectors_of(owner)
+            return found + [one.collector for one in posted if one.owner is owner]
 
     def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer:
         """The bytes of a task's value. What the storage has lost is made again. NotInTime if they have not come by
@@ -221,6 +218,7 @@ class Connection:
 
     def shut_down_cluster(self) -> actions.AnswerShutdown:
         """Ask the scheduler to stop everything, and wait for its word."""
+        self.hasten()
         self._shutdown_answered.clear()
         self.post(events.ShutdownRequested(), is_batch=True)
         if not self._shutdown_answered.wait(self.timeout_seconds) or self._shutdown_answer is None:
@@ -236,19 +234,19 @@ class Connection:
             return True
 
     def close(self) -> None:
-        """Say goodbye and end. What is pending ends canceled: the scheduler stops it when it hears the goodbye."""
+        """Says goodbye and ends. What is pending ends canceled: the scheduler stops it when it hears the goodbye. Then
+        callbacks of what has ended have been called, as after the shutdown of an executor, unless one does not end."""
         self.close_later()
-        if self._thread is not threading.current_thread() and self._thread.is_alive():
+        if self._thread is threading.current_thread() or self.driver.is_below():
+            return
+        if self._thread.is_alive():
             self._thread.join(CLOSE_SECONDS)
+        self.callbacks.finish()
 
     def close_later(self) -> None:
         """As `close`, without waiting. Safe in a destructor, wherever it runs: takes no lock."""
         self.driver.inbox.append(events.Left())
         self.driver.watch.wake_surely()
-
-    def finish(self) -> None:
-        """At the exit of the program, after `close`: callbacks that no thread runs any more."""
-        self.callbacks.finish()
 
     def abandon(self) -> None:
         """In a forked child: what is pending ends here and not in the parent. Nothing is sent."""
@@ -355,6 +353,7 @@ class Connection:
             self._life = after(self._life, Move.WELCOME)
         elif type(event) is Rejected:
             self._rejected = event
+            self._storage.names.refuse(errors.rejection(event.code, event.text))
         if type(event) is Opened or type(event) is Rejected:
             self._settled.set()
 
@@ -376,6 +375,10 @@ class Connection:
             ends.add(action)
             self.driver.watch.wake()
         ends.untold = None
+
+    def _hold(self, task_id: TaskId, error: LargeError) -> None:
+        self._storage.hold([(task_id, error.object_id)], None)
+        self.garbage.add_after(error, (error.object_id,))
 
     def tell_later(self, future: ScalerFuture[Any], outcomes: Outcomes, *, is_awaited: bool) -> None:
         """The program has ended it, and others wait for it: the IO thread tells them. Waited for if calls take its
@@ -402,7 +405,7 @@ class Connection:
 
     def wait_until_told(self) -> None:
         """A moment, until the IO thread has told all ends that are noted, and those that come of them."""
-        if threading.current_thread() is not self._thread:
+        if threading.current_thread() is not self._thread and not self.driver.is_below():
             fence = self._ends.fence()
             self._told_soon()
             fence.wait(TELL_SECONDS)
@@ -413,7 +416,7 @@ class Connection:
         self.peer_id = new_peer_id()
         self._hello = renewed(self._hello, self.peer_id)
         self._dialer = dialer_of(self._hello, self.address)
-        self.driver.endpoint = DealerEndpoint(self.driver.endpoint.addresses, self._dialer, self._shown)
+        self.driver.endpoint = self.driver.endpoint.successor(self._dialer)
         self._storage.rename(self.peer_id)
 
     def _note_lost(self, ids: Sequence[ObjectId], is_session_lost: bool) -> None:
@@ -448,7 +451,7 @@ class Connection:
     def _run(self) -> None:
         try:
             self.driver.run()
-        except Exception as error:  # noqa: BLE001 whatever it is, no thread may wait for ever
+        except BaseException as error:  # noqa: BLE001 whatever it is, no thread may wait for ever
             _log.exception("the client's IO thread failed; its pending tasks are given up")
             self._failure = f"the client's IO thread failed: {error!r}"
         self._end()
@@ -487,6 +490,7 @@ _PERFORM: dict[type, Callable[[Connection, Any], None]] = {
     actions.Send: Connection._do_send,
     actions.Complete: Connection._do_complete,
     actions.Release: lambda connection, action: connection._storage.release(action.ids),
+    actions.Hold: lambda connection, action: connection._hold(action.task_id, action.error),
     actions.Claim: lambda connection, action: connection._storage.claim(action.results, action.is_asked_for),
     actions.Redial: lambda connection, _: connection._redial(),
     actions.Print: lambda connection, action: connection._printing.print(action),

@@ -12,15 +12,20 @@ import threading
 import weakref
 from typing import Protocol
 
+from scaler.client.futures.waiting import program_exits
+
 
 class Inherited(Protocol):
     lock: threading.Lock
 
     def close(self) -> None: ...
 
-    def finish(self) -> None: ...
-
     def abandon(self) -> None: ...
+
+
+class Connecting(Protocol):
+    def _renew_locks(self) -> None:
+        """The thread that has a lock of this object may not be in this process."""
 
 
 LOCK_SECONDS = 1.0
@@ -28,17 +33,23 @@ LOCK_SECONDS = 1.0
 
 _open: weakref.WeakSet[Inherited] = weakref.WeakSet()
 _held: list[threading.Lock] = []
+#: their locks are held for as long as a client connects
+_connecting: weakref.WeakSet[Connecting] = weakref.WeakSet()
 
 
 def note(connection: Inherited) -> None:
     _open.add(connection)
 
 
+def note_locks(client: Connecting) -> None:
+    _connecting.add(client)
+
+
 def _close_all() -> None:
     """What is not said goodbye to waits for us for a whole lease."""
+    program_exits.set()
     for connection in list(_open):
         connection.close()
-        connection.finish()
 
 
 def _hold_all() -> None:
@@ -53,6 +64,8 @@ def _let_go() -> None:
 
 def _abandon_all() -> None:
     _let_go()
+    for client in list(_connecting):
+        client._renew_locks()
     for connection in list(_open):
         connection.abandon()
     _open.clear()

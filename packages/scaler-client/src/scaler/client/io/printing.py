@@ -10,7 +10,7 @@ from typing import TextIO
 from scaler.client.core.actions import Print, Tell
 from scaler.client.io.background import Background
 from scaler_protocol.codes import LOG_STDERR
-from scaler_protocol.errors import readable
+from scaler_protocol.errors import escaped_lines, readable
 from scaler_protocol.ids import TaskId
 
 _log = logging.getLogger("scaler.preparation")
@@ -22,11 +22,14 @@ MOST_PREPARED = 1_024
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    """No line is lost: what the stream cannot encode, as a file on Windows in an old code page, is shown by its number.
-    Nothing is raised either, if the stream is closed or its reader has gone."""
+    """Writes each line: what the stream cannot encode, as a file on Windows in an old code page, is shown by its
+    number. Nothing is raised either, if the stream is closed or its reader has gone. What a terminal would obey, such
+    as a sequence that clears it or sets its title, is escaped there; a file or pipe has the text as it was printed."""
     if stream is None:  # pythonw has none
         return
     try:
+        if getattr(stream, "isatty", bool)():  # a program's own object may have none
+            text = escaped_lines(text)
         try:
             stream.write(text)
         except UnicodeEncodeError:

@@ -8,8 +8,18 @@ from collections.abc import Callable
 from scaler.client.io.connection import Connection
 from scaler_protocol import waits
 
-_lock = waits.Lock()
+_lock = waits.RLock()
 _connections: dict[tuple[int, str, bool, bytes], Connection] = {}
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread may have held it while it connected."""
+    global _lock
+    _lock = waits.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def shared(

@@ -60,7 +60,7 @@ class StoredFunctions:
     def __init__(self, put: Callable[[ObjectId, Sequence[Buffer]], None], garbage: Garbage) -> None:
         self._put = put
         self._garbage = garbage
-        self.lock = waits.Lock()
+        self.lock = waits.RLock()
         #: all and only those that something refers to
         self._wanted: WeakValueDictionary[ObjectId, StoredFunction] = WeakValueDictionary()
         #: the one used last comes last
@@ -98,11 +98,13 @@ class StoredFunctions:
         return [object_id for object_id in ids if object_id not in self._wanted]
 
     def _remember(self, function: StoredFunction) -> None:
+        # A destructor may come here between any two lines, so what is counted along the way is counted again.
         recent = self._recent
-        if function.object_id not in recent:
-            recent[function.object_id] = function
+        if recent.pop(function.object_id, None) is None:
             self._recent_bytes += function.size
-        recent.move_to_end(function.object_id)
+        recent[function.object_id] = function
+        if len(recent) > RECENT_FUNCTIONS or self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes = sum([one.size for one in tuple(recent.values())])
         while len(recent) > 1 and (len(recent) > RECENT_FUNCTIONS or self._recent_bytes > RECENT_BYTES):
             _, forgotten = recent.popitem(last=False)
             self._recent_bytes -= forgotten.size

@@ -48,6 +48,11 @@ class Garbage:
         reference.left = objects
         self._owners[objects] = reference
 
+    def owners(self) -> list[object]:
+        """Returns the owners that are alive. An owner's objects are released when the owner dies."""
+        living = [reference() for reference in list(self._owners.values())]
+        return [owner for owner in living if owner is not None]
+
     def forget(self, objects: tuple[ObjectId, ...]) -> None:
         """They were released otherwise; their owner may live on."""
         self._owners.pop(objects, None)

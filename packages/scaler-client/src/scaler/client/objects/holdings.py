@@ -97,10 +97,11 @@ _NO_ARGUMENTS: dict[ObjectId, Keepsake] = {}
 
 
 class Holdings:
-    """Safe in any thread."""
+    """Safe in any thread. A destructor may call it in the middle of another call of the same thread, so what is looped
+    over is a copy."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, kept_files: int | None = None) -> None:
-        self._lock = waits.Lock()
+        self.lock = waits.RLock()
         self._most_bytes = kept_bytes
         self._most_files = most_files() if kept_files is None else kept_files
         #: all that the cluster keeps in our name
@@ -109,6 +110,8 @@ class Holdings:
         self._in_progress: set[ObjectId] = set()
         #: of these, what is neither there any more nor can be stored again
         self._lost: set[ObjectId] = set()
+        #: how many kept calls use each payload, by its identity: one that is held keeps all arguments of its batch
+        self._payloads: Counter[int] = Counter()
         #: of all keepsakes, also those of the arguments of finished calls
         self._kept_bytes = 0
         self._file_count = 0
@@ -122,7 +125,7 @@ class Holdings:
         beyond all bounds: every task of theirs would fail."""
         size = values.size_of(pieces)
         is_constant = all(map(_is_constant, pieces))
-        with self._lock:
+        with self.lock:
             self._lost.discard(object_id)
             if object_id in self._held:
                 return
@@ -133,7 +136,7 @@ class Holdings:
 
     def stored(self, object_id: ObjectId, file: File | None = None) -> None:
         """The put is answered; perhaps its bytes are in this file."""
-        with self._lock:
+        with self.lock:
             self._in_progress.discard(object_id)
             held = self._held.get(object_id)
             if file is None or held is not _NOTHING or self._file_count >= self._most_files:
@@ -146,7 +149,7 @@ class Holdings:
         self, results: Iterable[tuple[TaskId, ObjectId]], submission: Submission | Definition | None
     ) -> None:
         """Workers have stored these in our name; the submission is that of their tasks, where it can be sent again."""
-        with self._lock:
+        with self.lock:
             for task_id, object_id in results:
                 self._lost.discard(object_id)
                 if object_id not in self._held:
@@ -158,13 +161,13 @@ class Holdings:
             return _NOTHING
         if isinstance(submission, Definition):
             return self._node_kept(task_id, submission)
-        size = len(submission.payload) // len(submission.ids)
-        if self._kept_bytes + size > self._most_bytes:
+        payload = submission.payload
+        if id(payload) not in self._payloads and self._kept_bytes + len(payload) > self._most_bytes:
             return _NOTHING
         arguments = {one: self._held.get(one, _NOTHING) for one in submission.objects}
         # The collector is the future, which is to be dropped by the program and not kept alive by us.
         submission = submission._replace(collector=_NOBODY)
-        return Keepsake(size, call=FinishedCall(task_id, submission, arguments or _NO_ARGUMENTS))
+        return Keepsake(0, call=FinishedCall(task_id, submission, arguments or _NO_ARGUMENTS))
 
     def _node_kept(self, task_id: TaskId, definition: Definition) -> Keepsake:
         """Its graph is kept once, however many of its results are held."""
@@ -175,7 +178,7 @@ class Holdings:
         return Keepsake(0, call=FinishedCall(task_id, definition, definition.arguments))
 
     def remove(self, ids: Iterable[ObjectId]) -> None:
-        with self._lock:
+        with self.lock:
             for object_id in ids:
                 self._lost.discard(object_id)
                 self._in_progress.discard(object_id)
@@ -184,16 +187,16 @@ class Holdings:
                     self._count(keepsake, -1)
 
     def all(self) -> list[tuple[ObjectId, Keepsake]]:
-        with self._lock:
-            return list(self._held.items())
+        with self.lock:
+            return [(one, found) for one in tuple(self._held) if (found := self._held.get(one)) is not None]
 
     def call_of(self, object_id: ObjectId) -> FinishedCall | None:
-        with self._lock:
+        with self.lock:
             return self._held.get(object_id, _NOTHING).call
 
     def lose(self, ids: Iterable[ObjectId]) -> list[ObjectId]:
         """They are not there any more. Returns those among them that we still hold, and that are not on their way."""
-        with self._lock:
+        with self.lock:
             lost = [one for one in ids if one in self._held and one not in self._in_progress]
             self._lost.update(lost)
             return lost
@@ -210,15 +213,15 @@ class Holdings:
 
     def lost_calls(self) -> list[tuple[ObjectId, FinishedCall]]:
         """Of the results that are lost, those that can be made again."""
-        with self._lock:
-            found = [(object_id, self._held[object_id].call) for object_id in self._lost]
+        with self.lock:
+            found = [(object_id, self._held.get(object_id, _NOTHING).call) for object_id in tuple(self._lost)]
         return [(object_id, call) for object_id, call in found if call is not None]
 
     def results_of(self, definition: Definition) -> list[ObjectId]:
         """Of this graph."""
-        with self._lock:
-            calls = [(object_id, one.call) for object_id, one in self._held.items() if one.call is not None]
-        return [object_id for object_id, call in calls if call.submission is definition]
+        with self.lock:
+            calls = [(one, self._held.get(one, _NOTHING).call) for one in tuple(self._held)]
+        return [object_id for object_id, call in calls if call is not None and call.submission is definition]
 
     def check(self) -> None:
         """Derive again what is counted along the way."""
@@ -228,23 +231,27 @@ class Holdings:
 
     def count_again(self) -> None:
         """An interrupt may have come between a change and its count."""
-        with self._lock:
-            calls = [one.call for one in self._held.values() if one.call]
+        with self.lock:
+            calls = [one.call for one in tuple(self._held.values()) if one.call]
             holders = Counter(one.submission for one in calls if isinstance(one.submission, Definition))
             for definition, count in holders.items():
                 definition.holders = count
+            plain = [one.submission for one in calls if not isinstance(one.submission, Definition)]
+            self._payloads = Counter(id(one.payload) for one in plain)
             self._kept_bytes, self._file_count = self._counted()
 
     def _counted(self) -> tuple[int, int]:
         """The bytes and the files of all keepsakes."""
         every = list(self._held.values())
-        calls = [one.call for one in self._held.values() if one.call]
+        calls = [one.call for one in every if one.call]
         definitions = {id(one.submission): one.submission for one in calls if isinstance(one.submission, Definition)}
         plain = [one for one in calls if not isinstance(one.submission, Definition)]
         every += [argument for one in plain for argument in one.arguments.values()]
         every += [argument for one in definitions.values() for argument in one.arguments.values()]
-        graph_bytes = sum(one.size for one in definitions.values())
-        return graph_bytes + sum(one.size for one in every), sum(one.file is not None for one in every)
+        batches = [one.submission for one in calls if not isinstance(one.submission, Definition)]
+        payloads = {id(one.payload): one.payload for one in batches}
+        shared_bytes = sum(one.size for one in definitions.values()) + sum(map(len, payloads.values()))
+        return shared_bytes + sum(one.size for one in every), sum(one.file is not None for one in every)
 
     def _count(self, keepsake: Keepsake, by: int) -> None:
         if keepsake is _NOTHING:
@@ -260,8 +267,17 @@ class Holdings:
             if was_held and definition.holders:
                 return
             self._kept_bytes += by * definition.size
+        else:
+            self._count_payload(call.submission.payload, by)
         for argument in call.arguments.values():
             self._count(argument, by)
+
+    def _count_payload(self, payload: Buffer, by: int) -> None:
+        count = self._payloads.pop(id(payload), 0)
+        if count + by:
+            self._payloads[id(payload)] = count + by
+        if not count or not count + by:
+            self._kept_bytes += by * len(payload)
 
 
 def _is_constant(piece: Buffer) -> bool:

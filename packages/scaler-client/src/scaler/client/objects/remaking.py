@@ -23,8 +23,9 @@ from scaler.client.core.events import GraphSubmitted, ProgramEvent
 from scaler.client.core.losses import named_objects
 from scaler.client.core.records import Definition, Outcomes, Submission
 from scaler.client.core.remaining import nodes_again
-from scaler.client.future import ScalerFuture, Source
+from scaler.client.future import ScalerFuture
 from scaler.client.futures.fetching import NotInTime, StillAtIt
+from scaler.client.futures.source import Source
 from scaler.client.objects.holdings import FinishedCall
 from scaler.client.objects.storage import Storage
 from scaler.utility.exceptions import MissingObjects
@@ -81,7 +82,7 @@ class Remaking:
 
     def __init__(self, connection: Host) -> None:
         self._connection = connection
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
 
     def fetch(self, object_id: ObjectId, end_at: float) -> Buffer:
         """Its bytes, from the storage, or after another run of the task that has made it. NotInTime if they have not
@@ -96,7 +97,7 @@ class Remaking:
                     raise
             outcomes = self._run_again(call, end_at)
             if any(outcomes.statuses):
-                raise errors.exception_of(errors.task_error_of(outcomes), is_trusted=self._connection.trusts_results)
+                raise errors.raised_by(outcomes, self._connection, end_at)
             if not any(outcomes.kinds):
                 return outcomes.payload
             object_id, call.again = ObjectId(bytes(outcomes.payload)), None

@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
@@ -16,10 +15,18 @@ from scaler.client.io.background import Background, weakly
 from scaler.client.objects.functions import StoredFunctions
 from scaler.client.objects.garbage import Garbage
 from scaler.client.objects.holdings import Holdings, Keepsake
+from scaler.client.objects.names import Names
 from scaler.client.objects.puts import Puts
-from scaler.utility.exceptions import MissingObjects, ObjectStorageException
+from scaler.utility.exceptions import MissingObjects, ObjectStorageException, UnauthorizedError
 from scaler_protocol import codes, waits
-from scaler_protocol.errors import ObjectNotFound, OwnerGone, StorageError, StorageUnavailable
+from scaler_protocol.errors import (
+    ObjectNotFound,
+    OwnerGone,
+    ScalerError,
+    StorageError,
+    StorageQuota,
+    StorageUnavailable,
+)
 from scaler_protocol.ids import ObjectId, PeerId, TaskId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
@@ -29,14 +36,8 @@ from scaler_protocol.waits import Event
 AT_ONCE = 64
 """So many objects are taken over or stored again at a time, before the answers are waited for."""
 
-OWNER_SLICE_SECONDS = 0.5
-"""How long one look for a new owner waits at most."""
-
 TAKE_OVER_PAUSES = (0.1, 0.5, 2.0, 5.0)
 """Before a take-over is tried again, which has failed because the storage could not be reached."""
-
-KEPT_NAMES = 4
-"""So many of our names are known with their grants: under earlier ones nothing is left."""
 
 RELEASE_SECONDS = 0.02
 """What is released within so short a time is released together."""
@@ -78,15 +79,8 @@ class Storage:
         garbage: Garbage,
         shown: Pass | None = None,
     ) -> None:
-        self._owner = owner
         self._shown = shown
-        #: the last name of ours that the scheduler has welcomed
-        self._welcomed_owner: PeerId | None = None
-        #: what the scheduler has given us with our names, the latest first; none where there are no keys (OWN-16)
-        self._grants: dict[PeerId, bytes] = {}
-        #: of the owner and the ones before; no Condition, which an interrupt can leave locked
-        self._owner_lock = waits.Lock()
-        self._owner_changed = Event()
+        self.names = Names(owner, timeout_seconds)
         #: told of objects that are lost, and whether with our session; in a thread of ours
         self.on_lost: Callable[[Sequence[ObjectId], bool], None] = lambda ids, is_session_lost: None
         #: told of a restart of the storage, before anything is put there again; in a thread of ours
@@ -94,18 +88,18 @@ class Storage:
         self._timeout_seconds = timeout_seconds
         self._fixed_address = fixed_address
         self._address = fixed_address or ""
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
         self._client: ObjectClient | None = None
         self._is_closed = False
         self._background = Background("scaler-storage")
         #: what is stored by content: functions and serializers
         self.functions = StoredFunctions(partial(self._put, is_essential=True), garbage)
         self.holdings = Holdings()
+        self.locks = self._lock, self.names.lock, self.functions.lock, self.holdings.lock  #: that a turn may take
         self._garbage = garbage
         #: to be released; when there is any, a job for that is waiting
         self._unneeded: list[ObjectId] = []
-        #: names under which we may still own what we hold: of sessions since the last Welcome, and of those before
-        self._previous: list[PeerId] = []
+        #: names of sessions before the last Welcome, under which we may still own what we hold
         self._given_up: list[PeerId] = []
         #: how often another storage has answered than before
         self.restarts = 0
@@ -127,7 +121,6 @@ class Storage:
             self._background.run(old.close)
 
     def puts(self) -> Puts:
-        """For what one call has to store."""
         return Puts(self.start_put, self._garbage)
 
     def start_put(self, object_id: ObjectId, pieces: Sequence[Buffer]) -> StartedPut:
@@ -140,7 +133,7 @@ class Storage:
     def get(self, object_id: ObjectId, end_at: float) -> Buffer:
         """By our present name, or by one before: what we had then may not have passed to us yet. TimeoutError if it has
         not come by `end_at`."""
-        names = [owner for owner in self._names() if owner.grant] or [NO_OWNER]
+        names = [owner for owner in self.names.all() if owner.grant] or [NO_OWNER]
         for owner in names[:-1]:
             try:
                 return self._got(object_id, owner, end_at)
@@ -153,13 +146,11 @@ class Storage:
 
     def present_owner(self) -> Owner:
         """Our name, when the scheduler has welcomed it, with its grant."""
-        owner = self._owner if not self._grants else self._granted_owner()
-        return Owner(owner, self._grant(owner))
+        return self.names.welcomed()
 
     def owner_now(self) -> Owner:
         """Our name, which the scheduler may not have welcomed. Never waits."""
-        owner = self._owner
-        return Owner(owner, self._grant(owner))
+        return self.names.present
 
     def meet(self) -> None:
         """Until there is a session: `restarts` counts from then on."""
@@ -191,13 +182,6 @@ class Storage:
             self._connected().release(owner.peer_id, ids, grant=owner.grant, wait=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not release %d objects: %s", len(ids), error)
-
-    def _names(self) -> list[Owner]:
-        """Ours, the latest first, with their grants."""
-        return [Owner(name, grant) for name, grant in reversed(list(self._grants.items()))]
-
-    def _grant(self, owner: PeerId) -> bytes:
-        return self._grants.get(owner, b"")
 
     def release(self, ids: Iterable[ObjectId]) -> None:
         """Never waits. An object that cannot be released now goes when this client leaves."""
@@ -232,27 +216,19 @@ class Storage:
     def _ask_for(self, ids: Sequence[ObjectId]) -> None:
         try:
             self.look_for(ids)
-        except ObjectStorageException as error:  # then a node that misses one says so
+        except (ObjectStorageException, UnauthorizedError) as error:  # then a node that misses one says so
             _log.debug("could not ask for what a restarted storage may have kept: %s", error)
 
     def rename(self, owner: PeerId) -> None:
         """The session is over, and its owner's name with it. (CLI-8)"""
-        with self._owner_lock:
-            self._previous.append(self._owner)
-            self._owner = owner
+        self.names.rename(owner)
         self.holdings.count_again()
         self._retry_now.set()
 
     def take_over(self, grant: bytes, then: Callable[[PeerId, bool], None]) -> None:
         """The scheduler has welcomed our name. Own, under it, all that we had under earlier ones; then give up those.
         Never waits; `then` is told of it, and before that, perhaps, that it takes long. (CLI-11)"""
-        with self._owner_lock:
-            previous, self._previous = self._previous, []
-            owner = self._welcomed_owner = self._owner
-            if grant:
-                names = [*self._grants.items(), (owner, grant)]
-                self._grants = dict(names[-KEPT_NAMES:])
-        self._owner_changed.set()
+        owner, previous = self.names.welcome(grant)
         if previous:
             self._background.run(partial(self._take_over, previous, owner, then))
 
@@ -266,7 +242,7 @@ class Storage:
         is_late = False
         for pause in chain(TAKE_OVER_PAUSES, repeat(TAKE_OVER_PAUSES[-1])):
             self._retry_now.clear()
-            if self._is_closed or owner != self._owner:
+            if self._is_closed or owner != self.names.owner:
                 return
             if self._take_over_some(self.holdings.all(), self._given_up, owner):
                 self._given_up.clear()
@@ -284,7 +260,7 @@ class Storage:
             self._adopt(held, owner, is_session_lost=True)
             for old in previous:
                 ids = [object_id for object_id, _ in held]
-                self._connected().release(old, ids, grant=self._grant(old), wait=False)
+                self._connected().release(old, ids, grant=self.names.grant(old), wait=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not take over what the old session owned: %s", error)
             return False
@@ -298,11 +274,11 @@ class Storage:
         """The storage was restarted and has lost all that it has not kept. Tasks wait for their functions and arguments
         for a while, so what was kept here comes in time. (CLI-13, STO-42)"""
         self.on_restarted()
-        if not self._is_welcomed:
+        if not self.names.is_welcomed:
             return  # the take-over that comes with the Welcome does the same
         held = self.holdings.all()
         try:
-            lost_count = self._adopt(held, self._owner, is_session_lost=False)
+            lost_count = self._adopt(held, self.names.owner, is_session_lost=False)
         except (StorageError, ObjectStorageException) as error:
             _log.debug("could not store again what a restarted storage has lost: %s", error)
             return
@@ -330,9 +306,9 @@ class Storage:
 
     def _adopt_some(self, held: Sequence[tuple[ObjectId, Keepsake]], owner: PeerId, end_at: float) -> list[ObjectId]:
         """Side by side. Most of it is still there, so first it is only given another owner."""
-        client, grant = self._connected(), self._grant(owner)
+        client, grant = self._connected(), self.names.grant(owner)
         gone = list(held)
-        for source in [name for name in self._names() if name.peer_id != owner] or [NO_OWNER]:
+        for source in [name for name in self.names.all() if name.peer_id != owner] or [NO_OWNER]:
             named = Owner(owner, grant)
             started = [(one, kept, client.start_duplicate(one, one, named, source)) for one, kept in gone]
             gone = [(one, kept) for one, kept, pending in started if not _is_found(pending, end_at)]
@@ -348,7 +324,7 @@ class Storage:
         has not answered by `end_at`."""
         wanted = frozenset(ids)
         held = [(object_id, kept) for object_id, kept in self.holdings.all() if object_id in wanted]
-        owner = self._owner if not self._grants else self._granted_owner()
+        owner = self.names.welcomed().peer_id
         _translated(lambda: self._adopt(held, owner, is_session_lost=False, end_at=end_at))
 
     def put_again(self, arguments: dict[ObjectId, Keepsake], end_at: float) -> None:
@@ -372,7 +348,7 @@ class Storage:
         with self._lock:
             self._is_closed = True
             client, self._client = self._client, None
-        self._owner_changed.set()
+        self.names.close()
         self._retry_now.set()
         if client is not None:
             client.close()
@@ -383,20 +359,20 @@ class Storage:
     def _start_put(
         self, object_id: ObjectId, pieces: Sequence[Buffer], *, is_essential: bool = False, end_at: float = math.inf
     ) -> StartedPut:
-        owner = self._owner if not self._grants else self._granted_owner()
+        owner, grant = self.names.welcomed()
         client = _translated(self._connected)
         # Held before it is there: a session that is lost in the middle moves it too.
         self.holdings.add(object_id, pieces, is_essential=is_essential)
         try:
             try:
-                pending = client.start_put(object_id, owner, pieces, self._grant(owner), end_at)
+                pending = client.start_put(object_id, owner, pieces, grant, end_at)
             except OwnerGone as gone:
-                owner = self._next_owner(owner, gone)
-                pending = client.start_put(object_id, owner, pieces, self._grant(owner), end_at)
+                owner, grant = self.names.next_after(owner, gone)
+                pending = client.start_put(object_id, owner, pieces, grant, end_at)
         except BaseException as error:
             self.holdings.remove((object_id,))
             if isinstance(error, StorageError):
-                raise ObjectStorageException(str(error)) from error
+                raise _told(error) from error
             raise
         return StartedPut(self, object_id, owner, pieces, pending)
 
@@ -406,56 +382,24 @@ class Storage:
             try:
                 pending.finish(end_at)
             except OwnerGone as gone:
-                owner = self._next_owner(owner, gone)
+                owner = self.names.next_after(owner, gone).peer_id
                 self._put_under(owner, put, end_at)
-            if owner != self._owner and self._is_welcomed:
+            if owner != self.names.owner and self.names.is_welcomed:
                 # Too late to be taken over, and it may be gone with its name by now. Here its bytes are at hand still.
-                self._put_under(self._owner, put, end_at)
-                self.release_as(Owner(owner, self._grant(owner)), (put.object_id,))
+                self._put_under(self.names.owner, put, end_at)
+                self.release_as(Owner(owner, self.names.grant(owner)), (put.object_id,))
         except StorageError as error:
             self.holdings.remove((put.object_id,))
-            raise ObjectStorageException(str(error)) from error
+            raise _told(error) from error
         self.holdings.stored(put.object_id, pending.file)
 
     def _put_under(self, owner: PeerId, put: StartedPut, end_at: float) -> None:
         """Once more."""
-        self._connected().start_put(put.object_id, owner, put.pieces, self._grant(owner), end_at).finish(end_at)
-
-    @property
-    def _is_welcomed(self) -> bool:
-        """The scheduler has welcomed our present name. Before, it has no grant, and the storage refuses what is
-        stored in it; what is held then is taken over with the Welcome."""
-        return self._owner == self._welcomed_owner
-
-    def _granted_owner(self) -> PeerId:
-        """Our name, when the scheduler has welcomed it: before, there is no grant for it."""
-        owner = self._owner
-        if owner not in self._grants:
-            before = next(reversed(self._grants))
-            text = f"the scheduler has not welcomed this client again for {self._timeout_seconds:g} s"
-            try:
-                return self._next_owner(before, OwnerGone(text))
-            except OwnerGone as error:
-                raise ObjectStorageException(str(error)) from error
-        return owner
-
-    def _next_owner(self, gone_owner: PeerId, error: OwnerGone) -> PeerId:
-        """Our name after this one, with which the cluster is done: this process was stopped, or cut off, for longer
-        than its lease, and may not have learned of it yet. Waits until the scheduler has welcomed the next. (CLI-8)"""
-        end_at = time.monotonic() + self._timeout_seconds
-        while not self._is_closed:
-            self._owner_changed.clear()  # another waiting thread may clear it too early, so each wait is short
-            welcomed = self._welcomed_owner
-            if welcomed is not None and welcomed != gone_owner:
-                return welcomed
-            left = end_at - time.monotonic()
-            if left <= 0:
-                break
-            self._owner_changed.wait(min(left, OWNER_SLICE_SECONDS))
-        raise copy(error)  # whose traceback does not refer to this frame, which refers to the error
+        grant = self.names.grant(owner)
+        self._connected().start_put(put.object_id, owner, put.pieces, grant, end_at).finish(end_at)
 
     def _quietly_release(self, ids: list[ObjectId]) -> None:
-        self._quietly_release_as(Owner(self._owner, self._grant(self._owner)), ids)
+        self._quietly_release_as(self.names.present, ids)
 
     def _connected(self) -> ObjectClient:
         with self._lock:
@@ -485,7 +429,14 @@ def _translated(call: Callable[[], _Result]) -> _Result:
     except ObjectNotFound as error:
         raise MissingObjects(f"the result is no longer in the object storage: {error}") from error
     except StorageError as error:
-        raise ObjectStorageException(str(error)) from error
+        raise _told(error) from error
+
+
+def _told(error: StorageError) -> ScalerError:
+    if isinstance(error, StorageQuota):
+        return StorageQuota(str(error), error.code)
+    kind = UnauthorizedError if error.code == codes.UNAUTHORIZED else ObjectStorageException
+    return kind(str(error))
 
 
 def _is_found(pending: PendingPut, end_at: float) -> bool:

@@ -24,7 +24,7 @@ class Along:
 
     def __init__(self, functions: StoredFunctions) -> None:
         self._functions = functions
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
         self._seen: OrderedDict[ObjectId, None] = OrderedDict()
         self._callers: OrderedDict[tuple[str, bool], StoredFunction] = OrderedDict()
 

@@ -21,15 +21,16 @@ from scaler.client.object_reference import CLEARED, FOREIGN, Handle, ObjectRefer
 from scaler.client.objects.functions import StoredFunction
 from scaler.client.objects.puts import Puts
 from scaler.client.serializer.mixins import Serializer
-from scaler.client.submitting import unserializable
+from scaler.client.submitting import repeats, unserializable
 from scaler.client.submitting.along import Along
 from scaler.client.submitting.deferred import Call, Deferred
 from scaler.client.submitting.functions import FunctionMemory, SentAlong, travels_by_name
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions
-from scaler.client.submitting.parts import Part, check_parts, deserialized
+from scaler.client.submitting.parts import Part, Picklers, check_parts, deserialized
 from scaler.client.submitting.pipeline import Pipeline
 from scaler.utility.exceptions import MissingObjects
-from scaler_protocol import codes, task_context, values, waits
+from scaler_protocol import codes, task_context, values
+from scaler_protocol.along import FunctionAlong
 from scaler_protocol.code_tag import CODE_TAG
 from scaler_protocol.ids import TaskId, content_id
 from scaler_protocol.messages import NO_OBJECT, Buffer, TaskHeader
@@ -55,7 +56,6 @@ class Calls:
         self.owner = owner
         self.serializer = serializer
         self._flags = flags
-        self._lock = waits.Lock()
         self._memory = FunctionMemory()
         self._along = Along(connection.storage.functions)
         self._headers: dict[object, TaskHeader] = {}
@@ -63,12 +63,12 @@ class Calls:
         #: of the references that the program still has
         self._handles: WeakSet[Handle] = WeakSet()
         self._is_warned = False
+        self._repeats = repeats.Repeats()
         #: of the `map`s that run now: what their threads gather
         self.maps: set[Any] = set()
         #: what the functions import that are used from now on
         self.code_set: StoredFunction | None = None
-        self.pickler_lock = waits.Lock()
-        self.pickler = values.CallPickler()
+        self.picklers = Picklers()
 
     # ------------------------------------------------------------ one call
 
@@ -284,19 +284,19 @@ class Calls:
         if known is not None:
             return known, arguments
         content, has_code = self._serialized(function)
+        if len(content) >= repeats.LARGE_BYTES:
+            self._note_repeat(function, len(content))
         if self.serializer is not None or self._is_own(content) or not self._along.takes(function, content):
             return self._stored(function, content, has_code), arguments
         name = self.name_of(function)
         caller, is_new = self._along.caller(name, has_code=has_code)
-        with self._lock:
-            self._memory.remember(function, SentAlong(content, has_code))
+        self._memory.remember(function, SentAlong(content, has_code))
         if is_new:
             self.connection.post(Named(caller.object_id, name), is_batch=True)
-        return caller.importing(self.code_set), (*arguments, content)
+        return caller.importing(self.code_set), (*arguments, FunctionAlong(content))
 
     def _known(self, function: Any, *, is_changed: bool) -> StoredFunction | None:
-        with self._lock:
-            known = None if is_changed else self._memory.recall(function)
+        known = None if is_changed else self._memory.recall(function)
         if isinstance(known, SentAlong):
             return self._stored(function, *known)
         if known is None and not callable(function):
@@ -309,13 +309,23 @@ class Calls:
             pieces = values.dumps(function if self.serializer is None else _BySerializer(self.serializer, function))
         except Exception as error:
             pass_on(error)
-            raise TypeError(f"the function {self.name_of(function)} cannot be serialized: {error}") from error
+            reason = self.reason_of(function, error)
+            raise TypeError(f"the function {self.name_of(function)} cannot be serialized: {reason}") from error
         size = values.size_of(pieces)
         if size >= LARGE_BYTES:
             self.warn_large(f"the function {self.name_of(function)}", size)
         # A serializer of the program's own does not tell what it writes for a function that cannot be imported.
         has_code = values.has_code(pieces) or (self.serializer is not None and not travels_by_name(function))
         return bytes(values.join(pieces)), has_code
+
+    def _note_repeat(self, function: Any, size: int) -> None:
+        name = self.name_of(function)
+        count = self._repeats.has_to_tell(name, size)
+        if count:
+            repeats.tell(name, function, count, size)
+
+    def reason_of(self, value: Any, error: Exception) -> str:
+        return str(error) if self.serializer is not None else unserializable.reason_of(value, error)
 
     def _stored(self, function: Any, content: bytes, has_code: bool) -> StoredFunction:
         if self._is_own(content):
@@ -324,9 +334,8 @@ class Calls:
         stored, is_new = self.connection.storage.functions.put([content], has_code=has_code)
         if is_new:
             self.connection.post(Named(stored.object_id, self.name_of(function)), is_batch=True)
-        with self._lock:
-            stored = stored.importing(self.code_set)
-            self._memory.remember(function, stored)
+        stored = stored.importing(self.code_set)
+        self._memory.remember(function, stored)
         return stored
 
     def name_of(self, function: Any) -> str:
@@ -342,8 +351,7 @@ class Calls:
 
     def forget_functions(self) -> None:
         """Each may have changed unnoticed."""
-        with self._lock:
-            self._memory.clear()
+        self._memory.clear()
 
     # ------------------------------------------------------------ headers
 
@@ -397,10 +405,9 @@ class Calls:
 
     def use_code_set(self, code_set: StoredFunction | None) -> None:
         """For functions that are used from now on. Calls that were made before keep theirs."""
-        with self._lock:
-            self.code_set = code_set
-            self._memory.clear()
-            self._headers.clear()
+        self.code_set = code_set
+        self._memory.clear()
+        self._headers.clear()
 
     def _stored_serializer(self) -> StoredFunction:
         if self._own_serializer is None:
@@ -419,7 +426,8 @@ class Calls:
             pieces = [self.serializer.serialize(value)] if self.serializer is not None else values.dumps(value)
         except Exception as error:
             pass_on(error)
-            raise TypeError(f"the object of type {type(value).__name__} cannot be serialized: {error}") from error
+            reason = self.reason_of(value, error)
+            raise TypeError(f"the object of type {type(value).__name__} cannot be serialized: {reason}") from error
         with self.connection.storage.puts() as puts:
             object_id = puts.start(pieces)
             puts.finish()
@@ -427,8 +435,7 @@ class Calls:
             self.connection.garbage.add_after(stored, (object_id,))  # and not after the puts any more
         label = name.encode() if isinstance(name, str) else name
         reference = new_reference(label, values.size_of(pieces), stored, self.owner)
-        with self._lock:
-            self._handles.add(reference.handle)
+        self._handles.add(reference.handle)
         return reference
 
     def object_part(self, reference: ObjectReference[Any]) -> Part:
@@ -446,10 +453,11 @@ class Calls:
 
     def release_references(self) -> None:
         """Every reference given out so far is invalid from now on."""
-        with self._lock:
-            handles = tuple(self._handles)
-            self._handles.clear()
-        for handle in handles:
+        while self._handles:
+            try:
+                handle = self._handles.pop()
+            except KeyError:  # another thread has taken the last one, or it has died
+                break
             handle.let_go(CLEARED)
 
     def warn_large(self, what: str, size: int) -> None:

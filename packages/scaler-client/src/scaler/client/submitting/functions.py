@@ -18,11 +18,17 @@ from typing import Any, NamedTuple
 from cloudpickle import cloudpickle
 
 from scaler.client.objects.functions import StoredFunction
+from scaler_protocol import waits
 
 REMEMBERED_FUNCTIONS = 512
 REMEMBERED_BYTES = 4 * 1024 * 1024
 """Of all that are remembered, when serialized; the one used last is kept whatever its size."""
 _UNCHANGING = frozenset((int, float, complex, bool, str, bytes, type(None)))
+_OF_ANNOTATIONS = frozenset(("types", "typing"))
+"""The modules whose types stand in annotations, such as that of `list[int]`."""
+_NOTHING = "no ".join(("", "thing"))
+"""Stands for a global or enclosed variable without a value. It is compared by identity, so it must be an object that
+the interpreter does not share with equal constants of a program."""
 
 
 class SentAlong(NamedTuple):
@@ -36,12 +42,20 @@ class SentAlong(NamedTuple):
         return len(self.content)
 
 
+_Remembered = tuple[Any, tuple[Any, ...], StoredFunction | SentAlong]
+"""A function, what it was made of, and what was made of it."""
+
+
 class FunctionMemory:
-    """The functions used last and what was made of them. Not thread-safe: the caller has a lock."""
+    """The functions used last and what was made of them. Safe in any thread.
+
+    To look at a function runs code of others, and to let go of one may run a destructor. Neither happens with the lock.
+    """
 
     def __init__(self) -> None:
+        self._lock = waits.RLock()
         # By identity, because functions may define equality; the function is kept so that its id stays its own.
-        self._known: OrderedDict[int, tuple[Any, tuple[Any, ...], StoredFunction | SentAlong]] = OrderedDict()
+        self._known: OrderedDict[int, _Remembered] = OrderedDict()
         self._bytes = 0
         #: the function used last and what was made of it, if workers import it
         self._latest: tuple[Any, StoredFunction | None] = None, None
@@ -67,9 +81,11 @@ class FunctionMemory:
         if known[1]:
             seen = fingerprint(function)
             if seen is None or len(seen) != len(known[1]) or any(map(is_not, seen, known[1])):
-                self._forget(number)
+                self._forget(number, known)
                 return None
-        self._known.move_to_end(number)
+        with self._lock:
+            if self._known.get(number) is known:
+                self._known.move_to_end(number)
         if not known[1] and isinstance(known[2], StoredFunction):
             self._latest = function, known[2]
         else:
@@ -80,21 +96,30 @@ class FunctionMemory:
         seen = () if travels_by_name(function) else fingerprint(function)
         if seen is None:
             return
-        if id(function) in self._known:
-            self._forget(id(function))
-        self._known[id(function)] = function, seen, made
-        self._bytes += made.size
-        while len(self._known) > 1 and (len(self._known) > REMEMBERED_FUNCTIONS or self._bytes > REMEMBERED_BYTES):
-            self._forget(next(iter(self._known)))
+        number, known = id(function), (function, seen, made)
+        gone = [self._forget(number, self._known.get(number))]
+        with self._lock:
+            self._known[number] = known
+            self._bytes += made.size
+            while len(self._known) > 1 and (len(self._known) > REMEMBERED_FUNCTIONS or self._bytes > REMEMBERED_BYTES):
+                oldest = next(iter(self._known))
+                gone.append(self._forget(oldest, self._known[oldest]))
 
     def clear(self) -> None:
         self._latest = None, None
-        self._known.clear()
-        self._bytes = 0
+        with self._lock:
+            gone, self._known = self._known, OrderedDict()
+            self._bytes = 0
+        del gone  # without the lock
 
-    def _forget(self, number: int) -> None:
+    def _forget(self, number: int, known: _Remembered | None) -> _Remembered | None:
+        """Returns what was forgotten, for the caller to let go of it without the lock."""
         self._latest = None, None
-        self._bytes -= self._known.pop(number)[2].size
+        with self._lock:
+            if known is not None and self._known.get(number) is known:
+                del self._known[number]
+                self._bytes -= known[2].size
+        return known
 
 
 def travels_by_name(value: Any) -> bool:
@@ -126,10 +151,17 @@ def fingerprint(function: Any) -> tuple[Any, ...] | None:
 def _look(value: Any, seen: list[Any], visited: set[int]) -> bool:
     """Append what `value` is made of. False: it could change without becoming another object."""
     seen.append(value)
-    if type(value) in _UNCHANGING or isinstance(value, ModuleType) or id(value) in visited or travels_by_name(value):
+    if type(value) in _UNCHANGING or id(value) in visited or travels_by_name(value) or value is type(None):
         return True
+    if isinstance(value, ModuleType):
+        return _is_named_module(value)
     if type(value) is tuple:
         return all(_look(item, seen, visited) for item in value)
+    if type(value).__module__ in _OF_ANNOTATIONS:
+        parameters = getattr(value, "__args__", None)
+        if type(parameters) is tuple:
+            return all(_look(item, seen, visited) for item in (getattr(value, "__origin__", None), *parameters))
+        return type(value).__name__.startswith("_Special")  # such as `typing.Union`
     if type(value) is partial:
         # What its keywords are may be replaced inside the same partial, so their names are looked at as well.
         inside = [value.func, value.args, *value.keywords, *value.keywords.values()]
@@ -140,8 +172,15 @@ def _look(value: Any, seen: list[Any], visited: set[int]) -> bool:
         return False
     visited.add(id(value))
     seen.append(value.__code__)
-    inside = [*(value.__defaults__ or ()), *_closure(value), *_globals(value)]
+    annotations = value.__annotations__
+    inside = [*(value.__defaults__ or ()), *_closure(value), *_globals(value), *annotations, *annotations.values()]
+    seen += value.__name__, value.__qualname__, value.__module__, value.__doc__
     return all(_look(item, seen, visited) for item in inside)
+
+
+def _is_named_module(module: ModuleType) -> bool:
+    """True when the other side imports it; else its namespace travels, which may change."""
+    return sys.modules.get(module.__name__) is module and not _is_registered_by_value(module.__name__)
 
 
 def _closure(function: FunctionType) -> list[Any]:
@@ -152,12 +191,13 @@ def _closure(function: FunctionType) -> list[Any]:
         try:
             contents.append(cell.cell_contents)
         except ValueError:
-            contents.append(None)
+            contents.append(_NOTHING)
     return contents
 
 
 def _globals(function: FunctionType) -> list[Any]:
-    return [function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__]
+    found = function.__globals__.get
+    return [found(name, _NOTHING) for name in _names(function.__code__)]
 
 
 def _names(code: CodeType) -> list[str]:

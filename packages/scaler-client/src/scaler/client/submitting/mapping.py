@@ -19,6 +19,7 @@ from scaler.client.core.records import Outcomes, Submission, result_objects
 from scaler.client.futures.interrupts import pass_on
 from scaler.client.futures.waiting import yielding
 from scaler.client.io import dropping
+from scaler.client.submitting import unserializable
 from scaler.client.submitting.calls import LARGE_BYTES, STAND_INS, Calls
 from scaler.client.submitting.options import CallOptions
 from scaler.client.submitting.parts import unreadable
@@ -188,7 +189,7 @@ class Gathering:
             return
         try:
             loaded = values.load_many(outcomes.payload, outcomes.sizes)
-        except Exception as error:
+        except BaseException as error:
             pass_on(error)
             raise unreadable(error) from error
         found = self.values
@@ -207,15 +208,11 @@ class Gathering:
             else:
                 self.values[position] = deserialize(connection.fetch_one(one, end_at))
         if failed:
-            self._fail(failed)
+            self._fail(failed, end_at)
 
-    def _fail(self, failed: list[tuple[int, Outcomes]]) -> None:
+    def _fail(self, failed: list[tuple[int, Outcomes]], end_at: float) -> None:
         """The first of these positions ends the map."""
-        raise self._exception_of(min(failed, key=lambda pair: pair[0])[1])
-
-    def _exception_of(self, outcomes: Outcomes) -> BaseException:
-        is_trusted = self.calls.connection.trusts_results
-        return errors.exception_of(errors.task_error_of(outcomes), is_trusted=is_trusted)
+        raise errors.raised_by(min(failed, key=lambda pair: pair[0])[1], self.calls.connection, end_at)
 
 
 def _each(outcomes: Outcomes) -> Iterator[tuple[int, int, memoryview]]:
@@ -345,17 +342,18 @@ class MapRun:
     def _pickle(self, batch: list[tuple[Any, ...]]) -> tuple[bytes, list[int], values.Notes | None] | None:
         """None when there are large buffers among the arguments: they are not to be copied into one payload."""
         calls = self._calls
-        with calls.pickler_lock:
+        with calls.picklers.one() as pickler:
             try:
-                return *calls.pickler.dump(batch), calls.pickler.notes
+                return *pickler.dump(batch), pickler.notes
             except values.TooLarge:
                 return None
             except Exception as error:
                 pass_on(error)
-                item = batch[min(calls.pickler.failed_index, len(batch) - 1)]
-                position = self._gathering.count - len(batch) + calls.pickler.failed_index
+                item = batch[min(pickler.failed_index, len(batch) - 1)]
+                position = self._gathering.count - len(batch) + pickler.failed_index
                 told = f"item {position} of the map, {type(item[0]).__name__ if item else 'empty'}"
-                raise TypeError(f"{told}, cannot be serialized: {error}") from error
+                reason = unserializable.reason_of(item[0] if len(item) == 1 else item, error)
+                raise TypeError(f"{told}, cannot be serialized: {reason}") from error
 
     def _post(self, ids: list[TaskId], payload: bytes, sizes: list[int], notes: values.Notes | None) -> None:
         calls, function = self._calls, self._function
@@ -400,6 +398,7 @@ def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tu
     """
     if not iterables:
         raise TypeError("map() needs at least one iterable besides the function")
+    _check_iterable(function, iterables)
     if len(iterables) > 1:
         return zip(*iterables, strict=False)
     items = iterables[0]
@@ -416,8 +415,24 @@ def unpacked(function: Any, iterables: tuple[Iterable[Any], ...]) -> Iterable[tu
     return zip(chain(first, iterator), strict=False)
 
 
+def _check_iterable(function: Any, iterables: tuple[Any, ...]) -> None:
+    for number, one in enumerate(iterables, start=2):
+        if isinstance(one, Iterable) or hasattr(one, "__getitem__"):
+            continue
+        if callable(one) and not callable(function):
+            raise TypeError("map() takes the function first and its iterables after it: map(function, values)")
+        raise TypeError(
+            f"argument {number} of map() is {one!r}, which cannot be iterated over. It takes an iterable for each "
+            "parameter of the function; for one value in all calls use functools.partial(function, name=value)"
+        )
+
+
 def _takes_apart(function: Any, items: Iterable[Sized]) -> bool:
-    return not seems_to_fit(function, 1) or all(seems_to_fit(function, count) for count in set(map(len, items)))
+    """Returns whether each item becomes the arguments of a call. If the parameters of a function are not known, the
+    function gets each item as a whole, as the builtin `map` calls it."""
+    if seems_to_fit(function, 1) is False:
+        return True
+    return all(seems_to_fit(function, count) for count in set(map(len, items)))
 
 
 class _Singles(Sized, Iterable[tuple[Any, ...]]):

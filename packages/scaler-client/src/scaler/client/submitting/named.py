@@ -35,7 +35,7 @@ class NamedCalls:
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self._lock = waits.Lock()
+        self._lock = waits.RLock()
         #: the one used last comes last
         self._functions: OrderedDict[str, StoredFunction] = OrderedDict()
         #: equal calls share one header object: the outbox compares identities

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scaler.client.core.batching import PART_BYTES, TASK_BYTES, TEXT_BYTES, bounds_of
@@ -58,10 +59,30 @@ def deserialized(serializer: Any, data: Any, *, is_trusted: bool) -> Any:
         if serializer is not None:
             return serializer.deserialize(bytes(data))
         return values.loads(data) if is_trusted else plain_values.loads(data)
-    except Exception as error:
+    except BaseException as error:
         pass_on(error)
         raise unreadable(error) from error
 
 
-def unreadable(error: Exception) -> DeserializeObjectError:
+def unreadable(error: BaseException) -> DeserializeObjectError:
     return DeserializeObjectError(f"the task has succeeded, and its result cannot be read here: {reason_of(error)}")
+
+
+class Picklers:
+    """The picklers of one client handle."""
+
+    def __init__(self) -> None:
+        #: that no call uses now
+        self._free: list[values.CallPickler] = []
+
+    @contextmanager
+    def one(self) -> Iterator[values.CallPickler]:
+        """Lends a pickler that no other call uses. An object may call this client while the object is pickled."""
+        try:
+            pickler = self._free.pop()
+        except IndexError:
+            pickler = values.CallPickler()
+        try:
+            yield pickler
+        finally:
+            self._free.append(pickler)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType
 from typing import Any
 
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -128,18 +129,41 @@ def _misfit(function: Any, count: int, keywords: Mapping[str, Any]) -> TypeError
     return TypeError(f"{name} cannot be called with {count} positional arguments and the keywords {list(keywords)}")
 
 
-def seems_to_fit(function: Callable[..., Any], count: int) -> bool:
-    """As `fits`. What a builtin or a class says of its parameters counts too: good enough to choose between two calls,
-    and not to refuse one."""
-    if not isinstance(function, BuiltinFunctionType | type):
+def check_options(method: str, function: Any, others: Mapping[str, Any]) -> None:
+    """Raises TypeError for keywords that are no options of `map`, `starmap` or `imap`: other libraries pass them on."""
+    if others:
+        name = getattr(function, "__name__", "function")
+        unknown, same = " and no option ".join(map(repr, others)), ", ".join(f"{keyword}=..." for keyword in others)
+        raise TypeError(
+            f"{method}() has no option {unknown}; to give the same value to each call, "
+            f"write client.{method}(functools.partial({name}, {same}), ...)"
+        )
+
+
+def seems_to_fit(function: Callable[..., Any], count: int) -> bool | None:
+    """Tells whether a call with so many arguments fits, by what the function says of its parameters: good enough to
+    choose between two calls, and not to refuse one. None: it says nothing."""
+    if type(function) is FunctionType and not vars(function).keys() & {"__wrapped__", "__signature__"}:
         return fits(function, count)
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # it says nothing
-        pass
+    except ValueError:
+        required = _required_in_text(function)
+        return count >= required if required > 1 else None
     return True
+
+
+_CALL_IN_TEXT = re.compile(r"[\w.]+\(([^)=*.\[]*)")
+
+
+def _required_in_text(function: Any) -> int:
+    """Returns how many arguments a function that is written in C needs by the first line of its text, such as
+    `getattr(object, name[, default])`. Returns 0 if the text does not say it."""
+    is_in_c = isinstance(function, BuiltinFunctionType | MethodDescriptorType | type)
+    found = _CALL_IN_TEXT.match(function.__doc__ or "") if is_in_c else None
+    return 0 if found is None else len([name for name in found[1].split(",") if name.strip(" /")])
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:

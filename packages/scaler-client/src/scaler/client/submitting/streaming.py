@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from scaler.client.core.records import Outcomes
+from scaler.client import errors
+from scaler.client.core.records import Fetch, Outcomes, brought, each_of
 from scaler.client.futures.waiting import yielding
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.mapping import Gathering, MapRun
@@ -126,7 +127,9 @@ class Streaming(Gathering):
 
     def expect(self, ids: Sequence[TaskId]) -> None:
         if self.is_leaving or self.calls.connection.is_closed:
-            raise ClientQuitException("this client is disconnected: no further item of its imap is sent")
+            raise ClientQuitException(
+                "cannot schedule new futures after shutdown: no further item of this imap is sent"
+            )
         super().expect(ids)
 
     def wait_for_end(self) -> None:
@@ -141,7 +144,29 @@ class Streaming(Gathering):
 
     def abandon(self) -> None:
         super().abandon()
+        self.calls.maps.discard(self)
         self._call_back()
+
+    def drop(self) -> None:
+        super().drop()
+        self.calls.maps.discard(self)
+
+    def bring(self, fetch: Fetch) -> None:
+        """Fetches the values that lie in the storage, because the client of this stream leaves: values of results that
+        have arrived and are not taken."""
+        for _ in range(len(self._arrived)):
+            try:
+                outcomes = self._arrived.popleft()
+            except IndexError:  # another thread takes them, at the same time
+                return
+            rest = [outcomes] if not any(outcomes.kinds) else list(each_of(outcomes))
+            try:
+                while rest:
+                    self._arrived.append(brought(rest[0], fetch))
+                    del rest[0]
+            finally:
+                self._arrived.extend(rest)
+                self._has_arrived.set()
 
     def _call_back(self) -> None:
         if (wake := self.wake) is not None:
@@ -154,9 +179,9 @@ class Streaming(Gathering):
     def held_count(self) -> int:
         return len(self.positions) + len(self.values)  # until its result is taken
 
-    def _fail(self, failed: list[tuple[int, Outcomes]]) -> None:
+    def _fail(self, failed: list[tuple[int, Outcomes]], end_at: float) -> None:
         for position, outcomes in failed:
-            self.values[position] = Failed(self._exception_of(outcomes))
+            self.values[position] = Failed(errors.raised_by(outcomes, self.calls.connection, end_at))
 
 
 class InALoop(Iterator[T]):
@@ -213,6 +238,7 @@ class Results(InALoop[T]):
         self._is_closed = False
         self._has_more = True
         self._run = make_run(self._gathering)
+        calls.maps.add(self._gathering)
         try:
             self._send()
         except BaseException:
@@ -220,13 +246,16 @@ class Results(InALoop[T]):
             raise
 
     def __next__(self) -> T:
-        found: T = self._step(is_waiting=True)
-        return found
+        found = self._step(is_waiting=True)
+        if found is _END:
+            raise StopIteration
+        value: T = found
+        return value
 
     def _step(self, *, is_waiting: bool) -> Any:
-        """The next value. If it has not arrived, and is not to be waited for, a mark instead."""
+        """The next value, or the mark of the end. If it has not arrived, and is not to be waited for, another mark."""
         if self._is_closed:
-            raise StopIteration
+            return _END
         gathering = self._gathering
         try:
             self._send()
@@ -235,16 +264,21 @@ class Results(InALoop[T]):
                 if self._send():
                     gathering.take(self._end_at, is_waiting=False)
                 elif self._is_closed:  # by another thread
-                    raise StopIteration
+                    return _END
                 elif not gathering.positions:
                     gathering.calls.connection.wait_for_prints()
-                    raise StopIteration
+                    self.close()
+                    return _END
                 elif is_waiting or self._remaining() <= 0:
                     gathering.take(self._end_at, is_waiting=True)
                 else:
                     gathering.calls.connection.hasten()
                     return _LATER
             return self._take()
+        except (StopIteration, StopAsyncIteration) as error:
+            self.close()
+            # Of the program's iterable, or of what makes bytes of an item. As itself it would pass for our end.
+            raise RuntimeError(f"{type(error).__name__} was raised while an item of imap() was sent") from error
         except BaseException:
             self.close()
             raise
@@ -282,7 +316,7 @@ class Results(InALoop[T]):
             if self._is_at_hand():
                 await asyncio.sleep(0)  # or a loop over a large window would keep others from their turn
                 return self._take_at_hand()
-            found = await in_thread(self._step_or_end)
+            found = await in_thread(partial(self._step, is_waiting=False))
             if found is not _LATER:
                 return found
             await self._arrival()
@@ -298,12 +332,6 @@ class Results(InALoop[T]):
         except BaseException:
             self.close()
             raise
-
-    def _step_or_end(self) -> Any:
-        try:
-            return self._step(is_waiting=False)
-        except StopIteration:
-            return _END
 
     async def _arrival(self) -> None:
         """Until something has arrived, or the time is over."""

@@ -15,16 +15,20 @@ import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from scaler.client.core.records import Outcomes, outcome_of
 from scaler.client.future import ScalerFuture
 from scaler.client.futures.waiting import yielding
 from scaler.client.io import dropping
+from scaler.client.io.connection import Connection
 from scaler.client.submitting.calls import Calls
 from scaler.client.submitting.options import CallOptions, whole
 from scaler.client.submitting.signatures import check_call
 from scaler.client.submitting.streaming import InALoop
 from scaler.utility.exceptions import DisconnectedError, MissingObjects, ObjectStorageException, WorkerDiedError
+from scaler_protocol import codes
 from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, Owner, TaskId
 from scaler_protocol.messages import Buffer
@@ -74,8 +78,30 @@ def window_of(window: int) -> int:
 class StreamFuture(ScalerFuture[T]):
     """Of the task that runs the generator: its result is what the generator returns."""
 
-    __slots__ = ()
+    __slots__ = ("told",)
     runs_once = True
+    #: called when the cluster has said how the task ended
+    told: Callable[[], None]
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """Cancels the task as other futures do. The generator may store values until the cluster has stopped it, so
+        only the cluster's answer is `told`."""
+        if timeout is not None or self.done():
+            return super().cancel(timeout)
+        assert isinstance(self._connection, Connection)
+        self._connection.cancel((self._task_id,))
+        audience, canceled = self._watched(), outcome_of(self._task_id, codes.STATUS_CANCELED)
+        is_awaited = bool(audience.borrowers)
+        with audience.condition.noted():
+            self._end_before(audience, canceled)
+        self._connection.soon(partial(self._tell, audience, canceled))
+        if is_awaited:
+            self._connection.wait_until_told()
+        return self.cancelled()
+
+    def complete(self, outcomes: Outcomes) -> None:
+        super().complete(outcomes)
+        self.told()
 
 
 class _Open:
@@ -98,15 +124,15 @@ class _Open:
         #: what a thread waits for
         self.pending: PendingGet | None = None
 
-    def note_end(self, _future: object) -> None:
-        """The task has ended: from now on nothing is stored."""
+    def note_end(self) -> None:
+        """The cluster has said that the task has ended: from now on nothing is stored."""
         self.has_ended = True
         self.connection.streams.pop(self.task_id, None)
         self.wake()
         if self.is_closed:
             self.clear()
 
-    def wake(self) -> None:
+    def wake(self, _future: object = None) -> None:
         pending = self.pending
         if pending is not None:
             pending.give_up()
@@ -217,7 +243,8 @@ class ScalerStream(InALoop[T]):
         self._future: StreamFuture[Any] = StreamFuture(task_id, connection, calls.serializer, keeper, name)
         connection.drops.after(self, self._open.make_sure)
         connection.streams[task_id] = weakref.ref(self._open)
-        self._future.add_done_callback(self._open.note_end)
+        self._future.told = self._open.note_end
+        self._future.add_done_callback(partial(_Open.wake, self._open))
         try:
             callee, arguments = calls.callee(Streamed(function), (self._open.id, window, *args))
             calls.submit(callee, arguments, kwargs, options, task_id, self._future)

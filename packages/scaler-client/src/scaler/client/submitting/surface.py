@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
@@ -15,7 +15,7 @@ from scaler.client.graph.run import GraphRun
 from scaler.client.object_reference import ObjectReference
 from scaler.client.submitting.mapping import MapRun, unpacked
 from scaler.client.submitting.options import NO_OPTIONS, CallOptions, end_of, options_of
-from scaler.client.submitting.signatures import check_call, takes
+from scaler.client.submitting.signatures import check_call, check_options, takes
 
 if TYPE_CHECKING:
     from typing import Concatenate
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-F = TypeVar("F", bound="concurrent.futures.Future[Any]")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -221,6 +220,7 @@ class Submitting(Asking, concurrent.futures.Executor):
         progress: bool | str = False,
         buffersize: int | None = None,
         lost_processors_limit: int | None = None,
+        **others: Any,
     ) -> list[T]:
         """The results of `fn` over the iterables, in order, when all are there.
 
@@ -238,6 +238,7 @@ class Submitting(Asking, concurrent.futures.Executor):
             progress: True, or a text to put in front, shows a bar (needs the extra `progress`).
             buffersize: accepted as by other executors, without effect.
             lost_processors_limit: from 1: as for `submit_verbose`.
+            **others: there are none: the TypeError for a name says how to give each call the same value.
 
         Raises:
             Exception: of the first task that failed, or one of `submit`.
@@ -245,6 +246,7 @@ class Submitting(Asking, concurrent.futures.Executor):
             CancelledError: `clear` or `disconnect` was called in another thread.
             ValueError: an option is out of its range.
         """
+        check_options("map", fn, others)
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, unpacked(fn, iterables), options, is_changed=reserialize)
@@ -273,6 +275,7 @@ class Submitting(Asking, concurrent.futures.Executor):
         reserialize: bool = False,
         progress: bool | str = False,
         lost_processors_limit: int | None = None,
+        **others: Any,
     ) -> list[T]:
         """As `map`, over tuples of arguments.
 
@@ -286,10 +289,12 @@ class Submitting(Asking, concurrent.futures.Executor):
             reserialize: True if the function has changed since it was last submitted.
             progress: True, or a text to put in front, shows a bar (needs the extra `progress`).
             lost_processors_limit: from 1: as for `submit_verbose`.
+            **others: there are none: the TypeError for a name says how to give each call the same value.
 
         Raises:
             Exception: as for `map`.
         """
+        check_options("starmap", fn, others)
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         run = MapRun(self._ready(), fn, map(tuple, iterable), options, is_changed=reserialize)
@@ -321,6 +326,7 @@ class Submitting(Asking, concurrent.futures.Executor):
         timeout: float | None = None,
         reserialize: bool = False,
         lost_processors_limit: int | None = None,
+        **others: Any,
     ) -> Results[T]:
         """As `map`, result by result.
 
@@ -339,6 +345,7 @@ class Submitting(Asking, concurrent.futures.Executor):
             timeout: seconds for all results together. None: no limit.
             reserialize: True if the function has changed since it was last submitted.
             lost_processors_limit: from 1: as for `submit_verbose`.
+            **others: there are none: the TypeError for a name says how to give each call the same value.
 
         Raises:
             TypeError: `fn` cannot be called like this.
@@ -347,6 +354,7 @@ class Submitting(Asking, concurrent.futures.Executor):
         """
         from scaler.client.submitting.streaming import Results, window_of  # few programs stream
 
+        check_options("imap", fn, others)
         options = options_of(capabilities, priority, retries, None, lost_processors_limit)
         end_at = end_of(timeout)
         calls, items, most = self._ready(), unpacked(fn, iterables), window_of(window)
@@ -423,19 +431,6 @@ class Submitting(Asking, concurrent.futures.Executor):
         most = WINDOW if window is None else window_of(window)
         options = options._replace(lost_processors_limit=1)  # a generator is not begun a second time (CLI-27)
         return ScalerStream(self._ready(), function, args, kwargs, options, most, keeper=self)
-
-    def as_completed(self, futures: Iterable[F], timeout: float | None = None) -> Iterator[F]:
-        """The futures in the order in which they end: `concurrent.futures.as_completed`.
-
-        Args:
-            futures: of any client.
-            timeout: seconds for all of them. None: no limit.
-
-        Raises:
-            TimeoutError: by the iterator, if not all have ended in time.
-        """
-        ended: Iterator[Any] = concurrent.futures.as_completed(futures, timeout)
-        return ended
 
     @overload
     def get(

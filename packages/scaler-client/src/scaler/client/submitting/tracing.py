@@ -45,13 +45,10 @@ class TracedCalls(Calls):
         return super().name_of(trace_context.inner(function))
 
     def _carrier_of_calls(self, function: Any) -> Any:
-        with self._lock:
-            _, made = self._carrying.get(id(function), (None, None))
-            if made is None:
-                made = partial(trace_context.call, function)
-                self._carrying[id(function)] = function, made
-                if len(self._carrying) > REMEMBERED_FUNCTIONS:
-                    self._carrying.popitem(last=False)
-            else:
-                self._carrying.move_to_end(id(function))
-            return made
+        # No lock: another thread, or a destructor, may do the same between any two lines.
+        _, made = self._carrying.pop(id(function), (None, None))
+        made = made or partial(trace_context.call, function)
+        self._carrying[id(function)] = function, made
+        if len(self._carrying) > REMEMBERED_FUNCTIONS:
+            self._carrying.popitem(last=False)
+        return made

@@ -154,7 +154,7 @@ function listen() {
   source.addEventListener("error", () => {
     say("no connection", "silent");
     notice(source.readyState === EventSource.CLOSED
-      ? "scaler_ui refuses this page: too many are open, or it asks for another token. Reload to try again."
+      ? "scaler_ui refuses this page: too many are open, or it asks for its token. Open its link again."
       : "This page has lost scaler_ui, its own server. It tries again by itself.");
   });
 }

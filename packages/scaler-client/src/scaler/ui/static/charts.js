@@ -61,10 +61,11 @@ export class Chart {
     const begin = times[0], span = times.at(-1) - begin || 1;
     const x = (i) => SIDE + (right - SIDE) * (times.length < 2 ? 1 : (times[i] - begin) / span);
     const y = (value) => bottom - (bottom - TOP) * (value / most);
-    this.frame(pen, right, bottom, most);
+    this.frame(pen, right, bottom);
     bands.forEach((band, which) => {
       for (const run of runsOf(times.length, this.breaks)) line(pen, band, x, y, PALETTE[which], run);
     });
+    this.labels(pen, right, bottom, most);
     const index = this.pointed === null ? times.length - 1
       : nearest(times, begin + span * (this.pointed - SIDE) / (right - SIDE));
     if (this.pointed !== null) rule(pen, x(index), TOP, bottom);
@@ -74,18 +75,27 @@ export class Chart {
     this.canvas.setAttribute("aria-label", `since ${clock(begin)}; now: ${now}; highest: ${this.show(most)}`);
   }
 
-  frame(pen, right, bottom, most) {
+  frame(pen, right, bottom) {
     rule(pen, SIDE, bottom, bottom, right);
     rule(pen, SIDE, TOP, TOP, right);
     rule(pen, SIDE, (TOP + bottom) / 2, (TOP + bottom) / 2, right);
+  }
+
+  // Over the lines, with an edge in the colour of the ground: a label can be read wherever a line is.
+  labels(pen, right, bottom, most) {
     pen.font = "11px system-ui, sans-serif";
     pen.fillStyle = themed("--soft");
+    pen.strokeStyle = themed("--card");
+    pen.lineWidth = 3;
+    pen.lineJoin = "round";
     pen.textAlign = "left";
     pen.fillText(clock(this.times[0]), SIDE, HEIGHT - 3);
     pen.textAlign = "right";
     pen.fillText(clock(this.times.at(-1)), right, HEIGHT - 3);
     pen.fillText(this.show(most), right, TOP - 5);
-    pen.fillText(this.show(most / 2), right, (TOP + bottom) / 2 - 3);
+    const half = this.show(most / 2), middle = (TOP + bottom) / 2 - 3;
+    pen.strokeText(half, right, middle);
+    pen.fillText(half, right, middle);
   }
 }
 

@@ -5,8 +5,8 @@ import { Table, matches, words } from "./table.js";
 const NOT_WELL = ["failed", "worker_lost", "refused"];
 const FAILURES_KEPT = 2000, EVENTS_KEPT = 1000;
 const BAD = new Set([
-  "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "client_lost", "limit_reached",
-  "scheduler_restarted", "scheduler_took_over",
+  "worker_lost", "storage_lost", "storage_trouble", "storage_spilling", "manager_trouble", "worker_trouble",
+  "processor_died", "client_lost", "limit_reached", "scheduler_restarted", "scheduler_took_over",
 ]);
 const SHORT_ID = /\b[0-9a-f]{8}:\d{1,9}\b/g;
 const HOLDS = new Set(["worker_lost", "worker_left"]);
@@ -97,7 +97,8 @@ function linked(cell, text, hasTasks, openTask) {
   cell.title = text.length > 24 ? text : "";
 }
 
-const keyOf = (one) => `${one.function}\n${one.type}\n${one.line}`;
+// Lines that differ by numbers only are one kind of error: "order 5 has no price", "order 10 has no price".
+const keyOf = (one) => `${one.function}\n${one.type}\n${one.line.replace(/0x[0-9a-f]+|\d+(\.\d+)?/gi, "0")}`;
 
 function grouped(failures) {
   const groups = new Map();

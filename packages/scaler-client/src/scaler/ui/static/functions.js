@@ -18,11 +18,12 @@ export class Functions {
     const choose = (row) => { this.chosen = row.name; this.show(); };
     this.table = new Table(at("work-table"), [
       { key: "name", title: "Function", button: choose }, { key: "done", title: "Progress", draw: bar },
-      number("submitted", "Submitted"), number("queued", "Queued"), number("dispatched", "With workers"),
-      number("success", "Succeeded"), number("failed", "Failed"), number("canceled", "Canceled"),
       number("rate", "Per second", (value) => (value < 10 ? value.toFixed(1) : count(value))),
+      number("left", "Left", (value) => (value > 0 ? `about ${seconds(value)}` : "–")),
       time("mean", "Mean"), time("p50", "p50"), time("p99", "p99"),
       number("share", "CPU", percent), time("waited", "Mean wait"),
+      number("queued", "Queued"), number("dispatched", "With workers"), number("failed", "Failed"),
+      number("submitted", "Submitted"), number("success", "Succeeded"), number("canceled", "Canceled"),
     ], {
       caption: "Tasks by function, since the scheduler's start", empty: "no task was submitted yet",
       rowClass: (row) => (row.name === this.chosen ? "chosen" : ""),
@@ -43,7 +44,7 @@ export class Functions {
     const wanted = words(at("work-search"));
     const cpu = work.reduce((sum, one) => sum + one.cpu, 0) || 1;
     const rows = work.filter((one) => matches(wanted, one.name)).map((one) => ({
-      ...one, mean: one.mean ?? -1, p50: one.p50 ?? -1, p99: one.p99 ?? -1, share: one.cpu / cpu, rate: this.rate(one),
+      ...one, left: this.left(one), mean: one.mean ?? -1, p50: one.p50 ?? -1, p99: one.p99 ?? -1, share: one.cpu / cpu, rate: this.rate(one),
       done: (one.success + one.failed + one.canceled) / Math.max(1, one.submitted),
     }));
     this.table.show(rows);
@@ -55,6 +56,12 @@ export class Functions {
     const [first] = this.past, last = this.past.at(-1);
     if (!last || last.at <= first.at) return 0;
     return Math.max(0, ((last.ended.get(one.name) ?? 0) - (first.ended.get(one.name) ?? 0)) / (last.at - first.at));
+  }
+
+  // Seconds until its tasks have ended, if they go on at this rate; 0: not known.
+  left(one) {
+    const rate = this.rate(one);
+    return rate > 0 ? (one.queued + one.dispatched) / rate : 0;
   }
 
   runs(one) {

@@ -4,6 +4,10 @@ import { Table } from "./table.js";
 
 const SILENT_SECONDS = 5;
 export const isSilent = (worker) => worker.silent > SILENT_SECONDS;
+// It gives signs of life, ends nothing, and has tasks that it has not begun.
+const STILL_SECONDS = 10;
+const begun = (worker) => worker.processors.filter(([, , , , task]) => task).length;
+export const isStill = (worker) => !isSilent(worker) && worker.still > STILL_SECONDS && worker.held > begun(worker);
 
 export const STATES_EXPLAINED = {
   success: "It returned a value.", failed: "Its function raised an exception.",
@@ -28,12 +32,12 @@ export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
     }),
     clients: new Table(at("clients"), [
       text("id", "Client"), user("user"), number("tasks", "Tasks"),
-      { key: "tasks", title: "Control", kind: "control", show: (tasks) => (tasks ? "Cancel all its tasks" : ""), button: cancelAll },
-      number("objects", "Objects"), number("bytes", "Memory", bytes), text("process", "Process"), text("language", "Language"),
+      number("objects", "Objects"), number("bytes", "Memory", bytes), text("process", "Process"),
+      { key: "tasks", title: "Control", kind: "control", show: (tasks) => (tasks ? "Cancel all its tasks" : ""), button: cancelAll }, text("language", "Language"),
     ], { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
     users: new Table(at("users"), [
-      user("name"), number("clients", "Clients"), number("workers", "Workers"), number("tasks", "Tasks"),
-      number("objects", "Objects"), number("bytes", "Memory", bytes),
+      user("name"), number("tasks", "Tasks"), number("objects", "Objects"), number("bytes", "Memory", bytes),
+      number("clients", "Clients"), number("workers", "Workers"),
     ], { caption: "Users, with their unfinished tasks, their objects and the memory of these", empty: "this cluster has no keys, so users are not known" }),
     messages: new Table(at("messages"), [
       text("kind", "Message"), number("sent", "Sent"), number("received", "Received"),
@@ -48,13 +52,19 @@ export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
       text("capabilities", "Capabilities"), text("unit", "Unit"),
     ], {
       caption: "Workers", empty: "no worker is connected", sort: { key: "name", down: false },
-      rowClass: (row) => `${bad(isSilent(row))} ${row.id === chosen() ? "chosen" : ""}`.trim(),
+      rowClass: (row) => `${bad(isSilent(row) || isStill(row))} ${row.id === chosen() ? "chosen" : ""}`.trim(),
     }),
     processors: new Table(at("processor-table"), [
       text("pid", "Process"), text("state", "State"), number("cpu", "CPU", percent), number("rss", "Memory", bytes),
       { key: "task", title: "Task", show: (value) => value && taskName(value), button: (row) => openTask(row.task) },
-      number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
+      text("function", "Function"), number("running", "Runs for", (value) => (value > 0 ? seconds(value) : "")),
     ], { caption: "Processors of the chosen worker", empty: "" }),
+    running: new Table(at("running-table"), [
+      number("running", "Runs for", seconds), text("function", "Function"), text("worker", "Worker"), text("state", "State"),
+      number("cpu", "CPU", percent), number("rss", "Memory", bytes), text("pid", "Process"),
+      { key: "task", title: "Task", show: taskName, button: (row) => openTask(row.task) },
+    ], { caption: "Tasks that run now, the longest first", empty: "no worker runs a task", sort: { key: "running", down: true },
+      rowClass: (row) => bad(row.isSilent) }),
     managers: new Table(at("manager-table"), [
       text("name", "Manager"), user("user"), text("capabilities", "Capabilities"), number("target", "Wanted"), number("max", "At most"),
       number("per_unit", "Per unit"), number("starting", "Starting"), number("running", "Running"),
@@ -90,5 +100,6 @@ export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
 }
 
 function workerName(name, worker) {
-  return isSilent(worker) ? `${name} (silent ${seconds(worker.silent)})` : name;
+  if (isSilent(worker)) return `${name} (silent ${seconds(worker.silent)})`;
+  return isStill(worker) ? `${name} (ended nothing for ${seconds(worker.still)})` : name;
 }

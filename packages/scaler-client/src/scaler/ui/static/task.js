@@ -83,7 +83,7 @@ export class TaskPage {
     if (!failure) return;
     write(at("task-error-line"), [failure.type || failure.status, failure.line].filter(Boolean).join(": "));
     write(at("task-traceback"), failure.text
-      || "The traceback is shown where the scheduler was started with --monitor-texts. The client that submitted the task has it.");
+      || "There is no traceback here. A process that died has none. Those of exceptions are shown if the scheduler was started with --monitor-texts; the client that submitted the task always has them.");
     at("task-traceback").className = failure.text ? "log" : "note";
   }
 

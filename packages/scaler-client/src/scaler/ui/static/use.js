@@ -14,5 +14,5 @@ export function uses(use) {
   const all = worked(use);
   if (!all) return [["Worker-seconds", "none yet"]];
   const shares = USES.filter(([key]) => use[key] > 0).map(([key, text]) => [text, percent(use[key] / all)]);
-  return [["Worker-seconds, all together", seconds(all)], ...shares, ["Processor time of it", percent(use.cpu / all)]];
+  return [["Worker-seconds, all together", seconds(all)], ...shares, ["Processor time, of all worker-seconds", percent(use.cpu / all)]];
 }

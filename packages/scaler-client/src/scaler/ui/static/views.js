@@ -4,12 +4,13 @@ import { bytes, clock, count, element, percent, plural, seconds, taskButton, tas
 import { totals } from "./stream.js";
 import { matches, words } from "./table.js";
 import { uses } from "./use.js";
-import { allTables, isSilent } from "./tables.js";
+import { allTables, isSilent, isStill } from "./tables.js";
 
 const at = (id) => document.getElementById(id);
 const STATES = ["waiting", "queued", "dispatched", "canceling"];
 const ENDS = ["success", "failed", "canceled", "worker_lost", "refused"];
 const PROCESSOR_STATES = ["starting", "idle", "running", "blocked", "stopping"];
+const LAST_RATES = 10, SHORTEST_LEFT = 10;
 const LOGS_SHOWN = 500, RUNS_LISTED = 20000;
 const [TASK, FUNCTION, WORKER, , , , STATUS] = [0, 1, 2, 3, 4, 5, 6];
 
@@ -32,14 +33,14 @@ export class Views {
     this.paused = null;  // what the task log shows while it stands still
     at("task-pause").addEventListener("click", () => this.pause());
     at("chart-minutes").addEventListener("change", () => this.show("overview"));
-    for (const [search, view] of [["worker-search", "workers"], ["task-search", "tasks"], ["log-search", "logs"]]) {
+    for (const [search, view] of [["worker-search", "workers"], ["running-search", "running"], ["task-search", "tasks"], ["log-search", "logs"]]) {
       at(search).addEventListener("input", () => this.show(view));
     }
   }
 
   // One of the methods below; the stream and the graphs draw themselves.
   show(view) {
-    if (!["overview", "workers", "tasks", "waiting", "objects", "logs"].includes(view)) return;
+    if (!["overview", "workers", "running", "tasks", "waiting", "objects", "logs"].includes(view)) return;
     if (this.page.status.workers || view === "logs") this[view]();
   }
 
@@ -48,10 +49,9 @@ export class Views {
     const history = recent(this.page.history, 60 * at("chart-minutes").value);
     const { balancing, scheduler, storage, tasks, workers, sent, received } = status;
     const rate = rates(history);
-    const silent = workers.filter(isSilent).length;
     facts(at("facts"), [
-      ["Workers", count(workers.length) + (silent ? `, ${count(silent)} silent` : "")],
-      ["Unfinished tasks", count(sum(tasks, STATES))],
+      ["Workers", count(workers.length) + unwell(workers)],
+      ["Unfinished tasks", count(sum(tasks, STATES)) + left(sum(tasks, STATES), rate)],
       ["Ended per second", count(rate.at(-1) ?? 0)], ["Succeeded", count(tasks.success ?? 0)],
       ["Did not succeed", count(sum(tasks, ENDS) - (tasks.success ?? 0)), () => this.openView("errors")],
       ["Scheduler up for", seconds(scheduler.uptime)],
@@ -95,18 +95,31 @@ export class Views {
     const all = this.page.status.workers;
     const wanted = words(at("worker-search"));
     const found = all.filter((one) =>
-      matches(wanted, one.name, one.user, one.host, one.capabilities, one.unit, isSilent(one) ? "silent" : ""));
-    const silent = found.filter(isSilent).length;
+      matches(wanted, one.name, one.user, one.host, one.capabilities, one.unit, isSilent(one) ? "silent" : "",
+        isStill(one) ? "ends nothing" : ""));
     at("worker-count").textContent = (found.length === all.length ? "" : `${count(found.length)} of `) +
-      plural(all.length, "worker") + (silent ? `, ${count(silent)} silent` : "");
+      plural(all.length, "worker") + unwell(found);
     this.tables.workers.show(found);
     const chosen = all.find((one) => one.id === this.chosen);
     this.worker = chosen;
     at("worker-drain").hidden = !chosen;
     at("worker-name").textContent = chosen ? `worker ${chosen.name}` : "a worker: choose one above";
     this.tables.processors.show((chosen?.processors ?? []).map(([pid, state, cpu, rss, task, running]) =>
-      ({ pid, state: PROCESSOR_STATES[state] ?? String(state), cpu, rss, task, running })));
+      ({ pid, state: PROCESSOR_STATES[state] ?? String(state), cpu, rss, task, running, function: this.page.status.running?.[task] ?? "" })));
     this.tables.managers.show(this.page.status.managers);
+  }
+
+  // Over all workers: what each processor that has a task does, and since when.
+  running() {
+    const { workers, running } = this.page.status, wanted = words(at("running-search"));
+    const all = workers.flatMap((worker) => worker.processors.filter(([, , , , task]) => task).map(
+      ([pid, state, cpu, rss, task, lasted]) => ({
+        pid, cpu, rss, task, running: lasted, state: PROCESSOR_STATES[state] ?? String(state), worker: worker.name,
+        function: running?.[task] ?? "", isSilent: isSilent(worker),
+      })));
+    const found = all.filter((one) => matches(wanted, one.function, one.worker, one.state, one.task, taskName(one.task)));
+    at("running-count").textContent = (found.length === all.length ? "" : `${count(found.length)} of `) + plural(all.length, "task");
+    this.tables.running.show(found);
   }
 
   // The latest first, as they came: only what a person searches for, or sorts by, is looked at row by row.
@@ -186,6 +199,12 @@ export class Views {
   }
 }
 
+// How many of these workers do not do their part, and in which way.
+function unwell(workers) {
+  const silent = workers.filter(isSilent).length, still = workers.filter(isStill).length;
+  return (silent ? `, ${count(silent)} silent` : "") + (still ? `, ${count(still)} of them ${still === 1 ? "ends" : "end"} nothing` : "");
+}
+
 function logLine(one, openTask) {
   const line = element("div", undefined, { class: one.stream });
   const where = element("span", `${clock(one.at)} worker ${one.worker}, task `);
@@ -222,6 +241,12 @@ function rates(history) {
     return Math.max(0, sum(one.tasks, ENDS) - sum(before.tasks, ENDS)) / Math.max(0.001, one.at - before.at);
   });
   return [found[1] ?? 0, ...found.slice(1)];
+}
+
+// How long the unfinished tasks take, if as many end per second as in the last ten statuses. Less than ten seconds are not told.
+function left(unfinished, rates) {
+  const last = rates.slice(-LAST_RATES), rate = last.reduce((all, one) => all + one, 0) / last.length;
+  return rate > 0 && unfinished / rate > SHORTEST_LEFT ? `, about ${seconds(unfinished / rate)} left` : "";
 }
 
 // A pair may have a third: what a click on its value does.
