@@ -73,6 +73,8 @@ class FakeStorage:
     objects: dict[ObjectId, bytes] = field(default_factory=dict)
     owners: dict[ObjectId, PeerId] = field(default_factory=dict)
     got: list[ObjectId] = field(default_factory=list)
+    #: Gets of these wait until `store` brings them, as at a true storage
+    awaited: dict[ObjectId, list[tuple[PeerId, Get]]] = field(default_factory=dict)
 
     def on_received(self, peer_id: PeerId, message: Message) -> None:
         reply: Message
@@ -81,6 +83,9 @@ class FakeStorage:
             self.owners[message.object_id] = message.owner
             reply = ObjectReply(message.request_id, OK)
         elif isinstance(message, Get):
+            if message.wait_seconds and message.object_id in self.awaited:
+                self.awaited[message.object_id].append((peer_id, message))
+                return
             reply = self._value(message)
         else:
             assert isinstance(message, Release), message
@@ -94,6 +99,11 @@ class FakeStorage:
             return ObjectReply(get.request_id, NO_SUCH_OBJECT, "there is no such object")
         end = get.offset + get.chunk_bytes if get.chunk_bytes else len(data)
         return Value(get.request_id, len(data), get.offset, data[get.offset : end])
+
+    def store(self, object_id: ObjectId, content: bytes) -> None:
+        self.objects[object_id] = content
+        for peer_id, get in self.awaited.pop(object_id):
+            self.endpoint.send(peer_id, self._value(get))
 
     def put(self, value: Any) -> ObjectId:
         data = b"".join(values.dumps(value))

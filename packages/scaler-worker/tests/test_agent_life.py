@@ -8,13 +8,13 @@ import time
 from typing import Any
 
 import psutil
+import pytest
 from tests.support.worker_tasks import begin, double, hold, swallow, wait_and_return
 
-from scaler_protocol import task_context
-from scaler_protocol.codes import (
-    STATUS_CANCELED,
-)
-from scaler_protocol.columns import join_ids
+from scaler_protocol import task_context, values
+from scaler_protocol.codes import KIND_INLINE, KIND_OBJECT, STATUS_CANCELED, STATUS_REFUSED
+from scaler_protocol.columns import join_ids, join_u16
+from scaler_protocol.ids import ObjectId, content_id
 from scaler_protocol.messages import Recall, Shutdown
 
 # ---------------------------------------------------------------- nesting, recall
@@ -58,7 +58,7 @@ def test_tasks_nest_fifty_deep_through_one_place(cluster: Any, worker: Any, tmp_
     assert len(cluster.storage.got) == 1, "one processor has fetched the function, and the others got it from the agent"
 
 
-def test_a_blocked_task_lends_its_place_to_its_equals_and_waits_to_get_it_back(
+def test_a_blocked_task_lends_its_place_to_its_equals_and_goes_on_beside_them(
     cluster: Any, worker: Any, tmp_path: Any, running_path: str
 ) -> None:
     go, held = str(tmp_path / "go"), str(tmp_path / "held")
@@ -71,12 +71,56 @@ def test_a_blocked_task_lends_its_place_to_its_equals_and_waits_to_get_it_back(
     other = begin(cluster, hold, held)
     with open(go, "w"):
         pass
-    cluster.wait_until(
-        lambda: cluster.statuses and cluster.statuses[-1].blocked_count == 1, "a status with the blocked task"
-    )
-    assert blocked not in cluster.results, "the other task has the only place"
+    assert cluster.wait_results([blocked])[0].loaded == "parent", "also without a place of its own (WRK-67)"
+    assert other not in cluster.results, "the task that has borrowed the place still runs"
     cluster.cancel(other)
-    assert cluster.wait_results([blocked])[0].loaded == "parent"
+    assert cluster.wait_results([other])[0].status == STATUS_CANCELED
+
+
+@pytest.mark.parametrize("what", ["function", "argument"])
+def test_a_task_whose_object_does_not_come_lends_its_place(cluster: Any, worker: Any, what: str) -> None:
+    """For half a minute each, tasks of a client that stores nothing had all places of the workers. (WRK-69)"""
+    missing, content = ObjectId(b"m" * 16), b"".join(values.dumps(21))
+    call = b"".join(values.dumps_call((values.PartReference(1),), {}))
+    if what == "function":
+        content = b"".join(values.dumps(double))
+        missing = content_id(content)
+        cluster.storage.awaited[missing] = []
+        (waiting,) = cluster.dispatch_parts(missing, [b"".join(values.dumps_call((21,), {}))])
+    else:
+        cluster.storage.awaited[missing] = []
+        (waiting,) = cluster.dispatch_parts(
+            cluster.storage.put(double), [call, missing], count=1, part_counts=join_u16([2]),
+            part_kinds=bytes([KIND_INLINE, KIND_OBJECT]),
+        )  # fmt: skip
+    cluster.wait_until(lambda: bool(cluster.storage.awaited[missing]), "the object to be waited for")
+    others = [cluster.dispatch(abs, (-number,))[0] for number in range(3)]
+    assert [result.loaded for result in cluster.wait_results(others)] == [0, 1, 2]
+    assert waiting not in cluster.results
+    cluster.storage.store(missing, content)
+    assert cluster.wait_results([waiting])[0].loaded == 42
+
+
+def test_a_task_whose_object_does_not_come_is_canceled(cluster: Any, worker: Any) -> None:
+    missing = ObjectId(b"m" * 16)
+    cluster.storage.awaited[missing] = []
+    (waiting,) = cluster.dispatch_parts(missing, [b"".join(values.dumps_call((), {}))])
+    other = cluster.dispatch(abs, (-1,))[0]
+    assert cluster.wait_results([other])[0].loaded == 1, "it has lent its place"
+    cluster.cancel(waiting)
+    assert cluster.wait_results([waiting])[0].status == STATUS_CANCELED
+    assert cluster.run(abs, -2).loaded == 2
+
+
+def test_a_task_whose_object_never_came_ends_and_its_processor_goes_on(
+    cluster: Any, start_worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler_protocol.running.calls.OBJECT_WAIT_SECONDS", 1.0)
+    start_worker()
+    missing = ObjectId(b"m" * 16)
+    tasks = [cluster.dispatch_parts(missing, [b"".join(values.dumps_call((), {}))])[0] for _ in range(2)]
+    assert {result.status for result in cluster.wait_results(tasks)} == {STATUS_REFUSED}
+    assert [cluster.run(abs, -number).loaded for number in range(4)] == [0, 1, 2, 3]
 
 
 def test_a_canceled_task_that_waits_for_children_ends(cluster: Any, worker: Any, tmp_path: Any) -> None:

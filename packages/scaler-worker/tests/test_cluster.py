@@ -16,6 +16,9 @@ import pytest
 
 from scaler_protocol.messages import Capability
 from scaler_protocol.process.worker_arguments import parse_capabilities
+from scaler_worker import service
+from scaler_worker.channel import SignalPage
+from scaler_worker.children import EXIT_GIVEN_UP
 from scaler_worker.cluster import BACKOFF_LIMIT_SECONDS, STEADY_SECONDS, Cluster, backoff_seconds
 from scaler_worker.config import ClusterConfig, parse_arguments
 
@@ -104,6 +107,21 @@ def test_no_scheduler_and_no_key_ends_after_the_death_timeout(no_key: None) -> N
     assert "Traceback" not in done.stdout + done.stderr
     (said,) = done.stderr.splitlines()
     assert "nothing answers at tcp://127.0.0.1:9" in said and "no key" in said
+
+
+def test_a_wait_for_a_scheduler_is_told_and_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(service, "SILENT_AGAIN_SECONDS", 0.01)
+    said: list[str] = []
+    monkeypatch.setattr(service.logger, "warning", lambda text, *given: said.append(text % given))
+    config = ClusterConfig("tcp://127.0.0.1:9", death_timeout_seconds=2.0)
+    page = SignalPage(config.slot_count)
+    agent = service.Agent(config, "w", service.fork_zygote(lambda end, slot: None), page)
+    try:
+        assert agent.run() == EXIT_GIVEN_UP
+    finally:
+        agent.close()
+    assert said.count("Worker[w]: no scheduler answers at tcp://127.0.0.1:9 yet") > 1
 
 
 # ---------------------------------------------------------------- life

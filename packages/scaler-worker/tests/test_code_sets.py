@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -15,11 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scaler_protocol.code_set import CodeSet, pack
 from scaler_protocol.codes import CODE_SET_REFUSED, ENVIRONMENT_FAILED, FUNCTION_UNREADABLE, STORAGE_UNREACHABLE
-from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, content_id
+from scaler_protocol.ids import GRANT_BYTES, NO_OWNER, ObjectId, Owner, PeerId, content_id
+from scaler_protocol.keys import Pass, own_family
 from scaler_protocol.running import errors
 from scaler_protocol.running.errors import TaskFailed
 from scaler_worker.code_sets import entering, environments, folders
@@ -88,6 +92,36 @@ def test_another_family_unpacks_its_own(tmp_path: Path) -> None:
     sets = CodeSets(CodeOptions(directory=str(tmp_path / "root")))
     with pytest.raises(TaskFailed, match="not allowed"):
         sets.enter(content_id(SET), one, denied)
+
+
+def test_programs_of_one_user_share_what_is_unpacked_and_users_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # WRK-68
+    made = []
+    monkeypatch.setattr(environments._Build, "fill", lambda build, directory: made.append(_installed(directory)))
+    content = pack(CodeSet({"mine.py": b"x = 1\n"}, "some-package==1\n"))
+
+    def places(program: bytes, user: str, cluster: bytes = b"one") -> tuple[str, ...]:
+        shown = Pass((cluster,), b"", b"", b"")
+        owner = Owner(PeerId(program * 16), own_family(program * 16, user) + b"proof".ljust(GRANT_BYTES))
+        before = list(sys.path)
+        sets = CodeSets(CodeOptions(directory=str(tmp_path / "root")), shown)
+        sets.enter(content_id(content), owner, lambda *_: content)
+        found = tuple(path for path in sys.path if path not in before)
+        sys.path[:] = before
+        return found
+
+    first = places(b"a", "ana")
+    assert len(first) == 2 and places(b"b", "ana") == first and len(made) == 1, "one installation"
+    others = [places(b"a", "joe"), places(b"a", ""), places(b"a", "ana", b"another")]
+    assert len({path for found in (first, *others) for path in found}) == 2 * 4, "nothing is shared"
+    assert places(b"b", "joe") == others[0] and len(made) == 4
+
+
+def _installed(directory: Path) -> Path:
+    (directory / "packages").mkdir()
+    (directory / "done").touch()
+    return directory
 
 
 def _write_into(root: Path) -> None:
@@ -164,6 +198,21 @@ def test_a_full_disk_is_the_trouble_of_this_host(tmp_path: Path, monkeypatch: py
     assert entered(tmp_path).is_dir()
 
 
+def test_a_name_that_another_account_has_taken_costs_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any account can make names in the directory for temporary files."""
+    monkeypatch.setattr(folders.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name = f"scaler-code-{os.getuid()}"
+    assert folders.root_of("") == tmp_path / name, "it is ours"
+    (tmp_path / name).chmod(0o777)
+    assert folders.root_of("") == tmp_path / "cache" / name
+    (tmp_path / name).rmdir()
+    (tmp_path / name).symlink_to(tmp_path)
+    assert folders.root_of("") == tmp_path / "cache" / name
+    Folders(folders.root_of(""), 1000).use("key", lambda path: (path / "x").touch(), Path.exists, 1.0)
+    assert folders.root_of("/named") == Path("/named")
+
+
 def test_a_directory_that_others_may_enter_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     os.chmod(tmp_path / "root", 0o755)
@@ -232,6 +281,34 @@ def test_a_wait_for_another_maker_is_bounded(tmp_path: Path) -> None:
     assert process.exitcode == 0
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file")
+def test_an_interrupt_between_a_lock_and_its_use_leaves_no_lock(tmp_path: Path) -> None:
+    kept = Folders(tmp_path / "folders", 1 << 30)
+    before = sys.gettrace()
+
+    def interrupt_use(frame: Any, event: str, _: object) -> Any:
+        if frame.f_code is not Folders.use.__code__:
+            return None
+        if event == "line" and "maker" in frame.f_locals:  # the first line behind it
+            raise KeyboardInterrupt
+        return interrupt_use
+
+    def use_interrupted() -> bool:
+        sys.settrace(interrupt_use)
+        try:
+            _filled(kept, "key")
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    assert use_interrupted()
+    gc.collect()
+    with open(tmp_path / "folders" / "key.maker", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 # ---------------------------------------------------------------- the bound
 
 
@@ -267,6 +344,38 @@ def test_what_is_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
         _filled(Folders(tmp_path / "folders", 300), "key")
     assert not [path for path in (tmp_path / "folders").iterdir() if path.is_dir()]
     assert "at most 3 of such" in refused(CODE_SET_REFUSED, tmp_path, code_bytes=3)
+
+
+@pytest.mark.parametrize("size", (0, 400))
+def test_there_are_no_more_folders_than_may_be_however_small(tmp_path: Path, monkeypatch, size: int) -> None:
+    """Each takes names and inodes, and the next maker looks at all of them."""
+    monkeypatch.setattr(folders, "FOLDERS_MAX", 3)
+    for number in range(8):
+        kept = Folders(tmp_path / "folders", 1 << 30)
+        os.utime(_filled(kept, f"key{number}", size).with_name(f"key{number}.lock"), (number, number))
+        kept.release()
+    names = sorted(path.name for path in (tmp_path / "folders").iterdir())
+    assert [name for name in names if "." not in name] == ["key5", "key6", "key7"]
+    assert len(names) == 3 * len(["folder", "lock", "maker", "size"])
+
+
+@pytest.mark.parametrize("error", (ValueError("no such package"), KeyboardInterrupt()))
+def test_what_cannot_be_made_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+    def make(folder: Path) -> None:
+        (folder / "content").touch()
+        raise error
+
+    kept = Folders(tmp_path / "folders", 1 << 30)
+    with pytest.raises(type(error)):
+        kept.use("key", make, lambda folder: folder.is_dir(), WAIT)
+    assert not list((tmp_path / "folders").iterdir())
+
+
+def test_what_a_maker_without_a_lock_has_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "folders").mkdir(0o700)
+    (tmp_path / "folders" / "gone.making-x").mkdir()
+    _filled(Folders(tmp_path / "folders", 1 << 30), "key")
+    assert not [path for path in (tmp_path / "folders").iterdir() if path.name.startswith("gone")]
 
 
 def test_links_to_elsewhere_are_not_followed_when_it_is_removed(tmp_path: Path) -> None:
@@ -357,6 +466,30 @@ def test_an_installation_is_bounded_in_time_and_bytes(
     told: list[str] = []
     assert "at most 10 of such" in refused(ENVIRONMENT_FAILED, tmp_path, required, told, environment_bytes=10)
     assert "still installing 1 required package after 0 s" in told[1]
+
+
+def test_an_installation_that_is_ended_takes_its_builds_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in the process group of the processor, which goes on."""
+    build = tmp_path / "build"
+    builds = f"sleep 300 & echo $! > {build}.new; mv {build}.new {build}; wait"
+    monkeypatch.setattr(environments._Build, "_command", lambda *_: ["/bin/sh", "-c", builds])
+
+    wait = subprocess.Popen.wait
+
+    def wait_or_interrupt(process: Any, timeout: float | None = None) -> int:
+        if timeout is not None and build.exists():
+            raise KeyboardInterrupt
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_or_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        entered(tmp_path, pack(CodeSet({}, "tiny_of_ours\n")))
+    try:
+        psutil.Process(int(build.read_text())).wait(WAIT)
+    except psutil.NoSuchProcess:
+        pass
 
 
 def test_an_operator_may_refuse_packages(tmp_path: Path) -> None:

@@ -41,9 +41,12 @@ from scaler_worker.core.handing import (
     IDLE_SECONDS,
     LONGEST_SLICE_SECONDS,
     REFUSE_SECONDS,
+    RESUME_SECONDS,
     STUCK_SECONDS,
 )
+from scaler_worker.core.nesting import LONGEST_WAIT_SECONDS
 from scaler_worker.core.processors import TRANSITIONS, IllegalStepError, Processor, State, Step
+from scaler_worker.core.starting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -199,6 +202,48 @@ def test_a_blocked_task_lends_its_place_and_gets_one_back(story: Story) -> None:
     assert results(story.end(1, 1)) == {1: STATUS_SUCCESS}
 
 
+def waits_for_the_place_of(story: Story, foreign: int, *parents: int) -> None:
+    """The children of these have ended elsewhere, while a task that is none of theirs has borrowed the only place."""
+    for processor, parent in enumerate(parents, 1):
+        story.dispatch(parent)
+        story.step(after=LONGEST_WAIT_SECONDS)
+        story.block(processor, spare=processor + 1)
+    story.dispatch(foreign, function=LONG)
+    story.step(after=LONGEST_WAIT_SECONDS)
+    story.step(*(ResumeWanted(processor) for processor in range(1, len(parents) + 1)))
+
+
+def test_a_task_goes_on_beside_a_foreign_one_that_has_borrowed_its_place(story: Story) -> None:
+    waits_for_the_place_of(story, 2, 1)
+    assert story.core.next_deadline() == story.now + RESUME_SECONDS
+    assert Resume(1) not in story.step(after=RESUME_SECONDS / 2)
+    assert Resume(1) in story.step(after=RESUME_SECONDS)
+    assert results(story.end(1, 1)) == {1: STATUS_SUCCESS}
+
+
+def test_tasks_go_on_one_by_one_and_ever_more_slowly_beyond_the_places() -> None:
+    story = Story(max_processors=64).start()
+    parents = range(1, 9)
+    waits_for_the_place_of(story, 100, *parents)
+    waited, begun = [], story.now
+    while len(waited) < len(parents):
+        due_at = story.core.next_deadline()
+        assert due_at is not None, "a task waits without a bound"
+        resumed = [action for action in story.step(after=due_at - story.now) if isinstance(action, Resume)]
+        waited += [round(story.now - begun, 3)] * len(resumed)
+        begun = story.now if resumed else begun
+    assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert len(story.core.tables.processors) <= len(parents) + 2, "no process was started for them"
+
+
+def test_what_runs_beyond_the_places_counts_when_a_place_is_given_out(story: Story) -> None:
+    waits_for_the_place_of(story, 2, 1)
+    story.step(after=RESUME_SECONDS)
+    story.dispatch(3)
+    assert handed(story.end(2, 2, seconds=1.0)) == {}, "the task that went on has the place now"
+    assert handed(story.end(1, 1, seconds=1.0)) != {}
+
+
 def test_blocking_gives_back_the_rest_of_the_slice(story: Story) -> None:
     story.learn(seconds=0.001)
     story.dispatch(1, 2, 3)
@@ -235,7 +280,7 @@ def test_a_task_that_ends_without_unblocking_is_told_to_go_on(story: Story) -> N
 def test_a_deeper_task_that_waited_runs_beyond_the_places(story: Story) -> None:
     story.dispatch(1)
     story.dispatch(2, depth=1)
-    assert story.core.next_deadline() is None, "a processor is starting: that is what is waited for"
+    assert story.core.next_deadline() == story.now + PATIENCE_SECONDS, "a processor starts: that is what is waited for"
     story.step(ProcessorReady(2, 2))
     assert story.core.next_deadline() == story.now + FALLBACK_SECONDS
     assert handed(story.step(after=FALLBACK_SECONDS)) == {2: [2]}
@@ -276,7 +321,7 @@ def test_a_task_that_has_waited_long_is_not_refused_while_a_processor_comes_for_
     story.dispatch(2, depth=1)
     actions = story.receive(Cancel(ids(1), grace_seconds=0.0), after=REFUSE_SECONDS + 1) + story.step()
     assert KillProcessor(1) in actions and StartProcessor(2) in actions
-    assert story.core.next_deadline() is None, "for the one to exit, or for the other to be ready"
+    assert story.core.next_deadline() == story.now + PATIENCE_SECONDS, "for the one to exit, or the other to be ready"
     assert results(story.step(after=1.0)) == {}
     assert handed(story.step(ProcessorReady(2, 2))) == {2: [2]}
 

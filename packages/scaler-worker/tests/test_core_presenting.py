@@ -117,6 +117,17 @@ def test_a_task_that_is_being_canceled_is_not_presented() -> None:
     assert presented(story.step(opened())) == {2: HELD_QUEUED}
 
 
+def test_a_task_that_is_canceled_behind_another_and_not_given_back_is_not_presented() -> None:
+    story = with_short_tasks()
+    story.dispatch(1, 2)
+    story.receive(Cancel(ids(2), grace_seconds=60.0))
+    assert story.held(1) == [1, 2], "the processor has not answered the reclaim"
+    story.step(LOST)
+    assert presented(story.step(opened(), after=1.0)) == {1: HELD_RUNNING}
+    story.step(GaveBack(1, story.core.tables.processors[1].reclaim_serial, story.number()))
+    assert story.held(1) == [1] and story.queued() == []
+
+
 def test_delivered_results_are_not_presented() -> None:
     story = started()
     for name in (1, 2, 3):

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scaler_protocol.codes import ROLE_WORKER, STATUS_FAILED, STATUS_SUCCESS
 from scaler_protocol.columns import join_ids, join_u16, join_u32, split_ids
-from scaler_protocol.ids import ObjectId, PeerId, TaskId
+from scaler_protocol.ids import USER_BYTES, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import (
     NO_OBJECT,
     Cancel,
@@ -71,8 +71,14 @@ class ModelProcessor:
         self.is_dying = False
         self.is_leaving = False
         self.code_sets: set[ObjectId] = set()  #: of all tasks that it was ever handed
+        self.users: set[bytes] = set()  #: the same, from their grants
         self.gpus: tuple[str, ...] | None = None  #: that it was told to show its tasks
+        self.is_stuck = False  #: code that a task has left behind holds it up: it begins nothing more
         self.is_suspended = False  #: the process stands still: only a kill reaches it
+
+    @property
+    def is_moving(self) -> bool:
+        return not self.is_suspended and not self.is_stuck
 
     def pass_over(self) -> None:
         """What awaits a task that did not succeed is not begun, and nothing is said of it."""
@@ -95,6 +101,7 @@ def needed_gpus(header: TaskHeader, all_gpus: tuple[str, ...]) -> int:
 class AgentMachine(RuleBasedStateMachine):
     SETTINGS = Settings("w", lambda error: b"error", 50, 6, PLACES, task_timeout_seconds=30.0, suspends_hard=True)
     CODE_SETS = (NO_OBJECT,)
+    GRANTS = (b"",)
     GPU_AMOUNTS = (0,)
 
     def __init__(self) -> None:
@@ -149,7 +156,9 @@ class AgentMachine(RuleBasedStateMachine):
         elif isinstance(action, StopProcessor):
             self.processors[action.processor].is_leaving = True
         elif isinstance(action, TellStatus):
-            assert any(model.is_blocked for model in self.processors.values()) or self.core.tables.told_lenders == ()
+            tables = self.core.tables
+            is_blocked = any(model.is_blocked for model in self.processors.values())
+            assert is_blocked or tables.told_lenders == () or tables.trouble
         else:
             # A model never breaks the channel and nobody drains: neither warnings of that kind nor an end.
             assert isinstance(action, Log) and "broke" not in action.text and not isinstance(action, Finish)
@@ -160,6 +169,8 @@ class AgentMachine(RuleBasedStateMachine):
         assert all(task.id in self.held for task in action.tasks)
         model.code_sets.update(task.header.code_set for task in action.tasks)
         assert len(model.code_sets) == 1, "a processor that has run one code set is handed tasks of another (WRK-50)"
+        model.users.update(task.header.owner_grant[:USER_BYTES] for task in action.tasks)
+        assert len(model.users) == 1, "a processor that has run tasks of one user is handed another's (WRK-70)"
         if self.SETTINGS.gpus:
             assert (action.gpus is None) == (model.gpus is not None), "its GPUs are told once, before its first task"
             model.gpus = model.gpus if action.gpus is None else action.gpus
@@ -191,7 +202,9 @@ class AgentMachine(RuleBasedStateMachine):
             for task_id in split_ids(message.ids):
                 self.unanswered[TaskId(task_id)] -= 1
         else:
-            assert isinstance(message, Credit) and message.nested_reserve >= 1
+            assert isinstance(message, Credit)
+            assert (message.nested_reserve >= 1) == (not self.core.tables.trouble)
+            assert message.limit == 0 or not self.core.tables.trouble
             self.limit = message.limit
 
     # ------------------------------------------------------------ the scheduler
@@ -231,7 +244,13 @@ class AgentMachine(RuleBasedStateMachine):
         code_set = data.draw(st.sampled_from(self.CODE_SETS))
         amount = data.draw(st.sampled_from(self.GPU_AMOUNTS))
         needs = (Capability("gpu", amount),) if amount else ()
-        header = TaskHeader(depth=depth, timeout_seconds=timeout_seconds, code_set=code_set, capabilities=needs)
+        header = TaskHeader(
+            depth=depth,
+            timeout_seconds=timeout_seconds,
+            code_set=code_set,
+            capabilities=needs,
+            owner_grant=data.draw(st.sampled_from(self.GRANTS)),
+        )
         before = data.draw(st.sampled_from(sorted(self.needs.keys() - set(ids)))) if self.needs else None
         awaited: list[list[TaskId]] = []
         for index in range(count):
@@ -266,7 +285,7 @@ class AgentMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ the processors
 
     def choose(self, data: st.DataObject, may: Any) -> tuple[int, ModelProcessor] | None:
-        able = [number for number, model in self.processors.items() if may(model) and not model.is_suspended]
+        able = [number for number, model in self.processors.items() if may(model) and model.is_moving]
         if not able:
             return None
         number = data.draw(st.sampled_from(able))
@@ -320,6 +339,21 @@ class AgentMachine(RuleBasedStateMachine):
             chosen[1].has_asked = True
             self.handle(events.ResumeWanted(chosen[0]))
 
+    @rule(data=st.data())
+    def get_stuck(self, data: st.DataObject) -> None:
+        """Between two tasks."""
+        if chosen := self.choose(data, lambda model: model.is_ready and not model.tasks and not model.is_blocked):
+            chosen[1].is_stuck = True
+
+    @rule()
+    def look_at_begun(self) -> None:
+        """Reports what the processors have begun. A stuck processor has begun nothing. Each other processor has begun
+        the first of its tasks."""
+        for number, model in list(self.processors.items()):
+            begun = 0 if model.is_stuck or not model.tasks else model.tasks[0].number
+            if model.is_stuck or begun:
+                self.handle(events.BegunSeen(number, begun, self.now))
+
     @rule(data=st.data(), is_sudden=st.booleans())
     def exit(self, data: st.DataObject, is_sudden: bool) -> None:
         """A kill reaches one that stands still, too."""
@@ -372,6 +406,11 @@ class AgentMachine(RuleBasedStateMachine):
         assert deadline is None or deadline > self.now
 
     @invariant()
+    def a_worker_without_processors_keeps_no_task_that_has_not_begun(self) -> None:
+        tables = self.core.tables
+        assert not (tables.trouble and tables.is_connected and (len(tables.queue) or tables.ahead.waiting))
+
+    @invariant()
     def a_suspended_processor_is_woken(self) -> None:
         """At a time that is known: a process that stands still cannot ask for anything."""
         deadline = self.core.next_deadline()
@@ -381,8 +420,8 @@ class AgentMachine(RuleBasedStateMachine):
     @invariant()
     def no_more_run_than_places_allow(self) -> None:
         tables = self.core.tables
-        unwinding = [p for p in tables.processors.values() if p.slice and p.slice[0].stop is not None]
-        assert tables.free_places() + len(unwinding) >= 0
+        beyond = [one for one in tables.processors.values() if one.is_extra or (one.slice and one.slice[0].stop)]
+        assert tables.free_places() + len(beyond) >= 0, "but for those that unwind, or had waited too long (WRK-67)"
 
     def teardown(self) -> None:
         """Let everything end: then nothing may be left."""
@@ -394,6 +433,7 @@ class AgentMachine(RuleBasedStateMachine):
             for number, model in list(self.processors.items()):
                 self.finish_one(number, model)
             self.now += 0.2
+            self.look_at_begun()
             self.handle(events.RoundEnded())
         assert not self.held, "with willing processors every task ends"
         assert not any(self.unanswered.values())
@@ -402,7 +442,7 @@ class AgentMachine(RuleBasedStateMachine):
         if model.is_dying or (model.is_leaving and not model.tasks):
             del self.processors[number]
             self.handle(events.ProcessorExited(number, -9))
-        elif model.is_suspended:
+        elif not model.is_moving:
             return
         elif not model.is_ready:
             model.is_ready = True

@@ -10,7 +10,7 @@ from scaler_protocol import codec
 from scaler_protocol.codes import MEMORY_LIMIT, PROCESSOR_DIED, STATUS_CANCELED, STATUS_PROCESSOR_DIED, STATUS_TIMED_OUT
 from scaler_protocol.messages import Cancel, Results, TaskError
 from scaler_worker.core import recycling
-from scaler_worker.core.actions import Action, KillProcessor, Reclaim, StartProcessor, StopProcessor
+from scaler_worker.core.actions import Action, GiveBackKept, KillProcessor, Reclaim, StartProcessor, StopProcessor
 from scaler_worker.core.events import GaveBack, MemoryRead, ProcessorExited, ProcessorReady, TaskBlocked, TasksEnded
 
 GIB = 1 << 30
@@ -244,3 +244,35 @@ def test_without_a_limit_no_memory_is_read() -> None:
     story = Story(tasks_per_processor=3).start()
     story.dispatch(1)
     assert story.core.next_deadline() is None
+
+
+# ---------------------------------------------------------------- values that are kept for tasks to come
+
+
+def test_no_task_is_ended_for_what_we_keep() -> None:
+    story = limited()
+    kept = GIB // 8
+    story.dispatch(1)
+    assert GiveBackKept(1) not in story.step(MemoryRead(1, SOFT - 1, kept))
+    assert GiveBackKept(1) in story.step(MemoryRead(1, SOFT, kept), after=0.1)
+    actions = story.step(MemoryRead(1, GIB + kept - 1, kept), after=0.1)
+    assert not {GiveBackKept(1), KillProcessor(1)} & set(actions), "it was told already, and its task may have so much"
+    assert KillProcessor(1) in story.step(MemoryRead(1, GIB, 0), after=0.1), "what is left is the task's own"
+
+
+def test_a_processor_cannot_claim_to_keep_more_than_it_may() -> None:
+    story = limited()
+    story.dispatch(1)
+    assert KillProcessor(1) in story.step(MemoryRead(1, GIB + GIB // 8, GIB), after=0.1)
+
+
+def test_the_next_task_of_a_slice_keeps_values_again_and_they_are_wanted_back_again() -> None:
+    story = limited()
+    story.learn()
+    story.step(MemoryRead(1, 60 << 20))
+    story.dispatch(1, 2)
+    first = story.number()
+    assert GiveBackKept(1) in story.step(MemoryRead(1, SOFT, 1), after=0.1)
+    story.step(TasksEnded(1, [(first, 0, 0, 0.001, b"v", b"")]))
+    assert story.held(1) == [2]
+    assert GiveBackKept(1) in story.step(MemoryRead(1, SOFT, 1), after=0.1)

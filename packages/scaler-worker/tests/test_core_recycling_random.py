@@ -12,13 +12,15 @@ from scaler_protocol.codes import STATUS_TIMED_OUT
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Results
+from scaler_protocol.running.kept import most_kept_bytes
 from scaler_worker.core import events, recycling
-from scaler_worker.core.actions import HandOver, StopProcessor
+from scaler_worker.core.actions import GiveBackKept, HandOver, StopProcessor
 
 from .test_core_random import AgentMachine, ModelProcessor
 
 LIMIT = 1 << 30
 SOFT = int(recycling.SOFT_SHARE * LIMIT)
+KEPT = most_kept_bytes(LIMIT)
 MOST_TASKS = 7
 
 
@@ -30,7 +32,9 @@ class RecyclingMachine(AgentMachine):
     )
 
     def __init__(self) -> None:
-        self.memory: dict[int, int] = {}
+        self.memory: dict[int, int] = {}  #: of each processor, without what it keeps
+        self.kept: dict[int, int] = {}
+        self.wanted: set[int] = set()  #: those that were told to give that back, and have not done so
         self.handed_counts: dict[int, int] = {}
         self.over: set[TaskId] = set()  #: tasks that were the first of a processor that had too much
         self.timed: set[TaskId] = set()  #: tasks with a timeout of their own
@@ -45,18 +49,39 @@ class RecyclingMachine(AgentMachine):
     def read_memory(self) -> list[Any]:
         actions: list[Any] = []
         for processor in self.core.to_read(self.now):
-            used_bytes = self.memory.get(processor.number, 50 << 20)
+            used_bytes, kept_bytes = self.memory.get(processor.number, 50 << 20), self.kept.get(processor.number, 0)
             if used_bytes >= LIMIT and processor.first is not None:
                 self.over.add(processor.first.id)
-            actions += self.core.handle(events.MemoryRead(processor.number, used_bytes), self.now)
+            read = events.MemoryRead(processor.number, used_bytes + kept_bytes, kept_bytes)
+            told = self.core.handle(read, self.now)
+            self.wanted.update(action.processor for action in told if isinstance(action, GiveBackKept))
+            if kept_bytes and used_bytes + kept_bytes >= SOFT:
+                assert processor.number in self.wanted, "near the limit it is told to give back what it keeps"
+            actions += told
         assert not self.core.to_read(self.now), "one reading of each is enough"
         return actions
 
-    @rule(data=st.data(), used_bytes=st.sampled_from([50 << 20, SOFT - 1, SOFT, LIMIT - 1, LIMIT, 3 * LIMIT]))
-    def take_memory(self, data: st.DataObject, used_bytes: int) -> None:
+    @rule(
+        data=st.data(),
+        used_bytes=st.sampled_from([50 << 20, SOFT - 1, SOFT, LIMIT - 1, LIMIT, 3 * LIMIT]),
+        kept_bytes=st.sampled_from([None, 0, 1, KEPT]),
+    )
+    def take_memory(self, data: st.DataObject, used_bytes: int, kept_bytes: int | None) -> None:
+        """Its task and what it keeps; None: as much as before. What is wanted back it keeps until `give_back`, as in a
+        task that handles no signal."""
         chosen = self.choose(data, lambda model: model.is_ready)
         if chosen is not None:
             self.memory[chosen[0]] = used_bytes
+            if kept_bytes is not None:
+                self.kept[chosen[0]] = kept_bytes
+            self.handle(events.RoundEnded())
+
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        chosen = self.choose(data, lambda model: model.is_ready)
+        if chosen is not None and chosen[0] in self.wanted:
+            self.wanted.discard(chosen[0])
+            self.kept.pop(chosen[0], None)
             self.handle(events.RoundEnded())
 
     def on_hand_over(self, action: HandOver) -> None:
@@ -69,6 +94,8 @@ class RecyclingMachine(AgentMachine):
         assert has_begun or is_new or used_bytes < SOFT
 
     def perform(self, action: Any) -> None:
+        if isinstance(action, GiveBackKept):
+            return
         if isinstance(action, StopProcessor):
             model = self.processors[action.processor]
             assert not model.tasks and not model.is_blocked, "only between two tasks"
@@ -78,7 +105,9 @@ class RecyclingMachine(AgentMachine):
         super().on_message(message)
         if isinstance(message, Results) and message.statuses:
             for task_id, status in zip(split_ids(message.ids), message.statuses, strict=True):
-                assert status != STATUS_TIMED_OUT or task_id in self.over | self.timed, "only over a limit"
+                assert status != STATUS_TIMED_OUT or task_id in self.over | self.timed, (
+                    "only over a limit, and never for values that we keep"
+                )
 
     def finish_one(self, number: int, model: ModelProcessor) -> None:
         self.memory.pop(number, None)

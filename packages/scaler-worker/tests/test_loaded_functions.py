@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from scaler_protocol import values
+from scaler_protocol import classes, values
 from scaler_protocol.ids import NO_OWNER, ObjectId, Owner, PeerId, content_id
 from scaler_protocol.running.calls import BROUGHT_OBJECTS, Objects
 from scaler_protocol.running.errors import TaskFailed
@@ -99,6 +99,37 @@ def test_what_one_family_has_loaded_is_not_run_for_another() -> None:
     with pytest.raises(TaskFailed, match="named no object storage"):
         objects.load_function(known, joe)
     assert objects.load_function(known, ana) is function
+
+
+def test_a_function_that_may_have_state_is_read_for_each_call() -> None:
+    """(decision 0025)"""
+    objects = Objects()
+    content = b"".join(values.dumps(partial(list.append, [])))
+    objects.bring(b"", content_id(content), content)
+    append = objects.load_function(content_id(content), NO_OWNER)
+    append(1)
+    again = objects.load_function(content_id(content), NO_OWNER)
+    assert append.args == ([1],) and again.args == ([],)
+    objects.forget_unused(objects.retention_seconds)
+    assert objects.load_function(content_id(content), NO_OWNER).args == ([],), "also of what was not used for a while"
+    assert objects.shelf.bytes_count == len(content)
+
+
+def test_a_serializer_that_brings_its_classes_is_one_for_a_call() -> None:
+    """Checks that a serializer is made for one call: its classes are those of the call's function and arguments."""
+    objects = Objects()
+    kind = type("Own", (), {"__module__": "__main__"})
+    contents = [b"".join(values.dumps(made)) for made in (kind(), partial(isinstance))]
+    ids = [content_id(content) for content in contents]
+    for object_id, content in zip(ids, contents, strict=True):
+        objects.bring(b"", object_id, content)
+    first = objects.serializer(ids[0], NO_OWNER)
+    assert objects.serializer(ids[0], NO_OWNER) is first
+    shared = objects.serializer(ids[1], NO_OWNER)
+    classes.end_call()
+    assert objects.serializer(ids[0], NO_OWNER) is not first
+    assert objects.serializer(ids[1], NO_OWNER) is shared
+    classes.end_call()
 
 
 def test_what_was_sent_along_for_one_family_is_not_for_another() -> None:

@@ -39,7 +39,9 @@ def test_a_unit_is_told_everything() -> None:
         memory_bytes=1 << 31,
         tasks_per_processor=50,
         max_processors=9,
+        shares_processors=True,
         suspends_hard=True,
+        hides_streamed_output=True,
         gpus="4,5",
         storage_address="tcp://127.0.0.1:9999",
         preload="os:getpid()",
@@ -168,3 +170,11 @@ def test_a_unit_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         parse_arguments([ADDRESS, f"--unit={text}"])
     assert "is not of the form MANAGER:UNIT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["1", "32MiB", "65535K"])
+def test_a_limit_below_what_a_processor_needs_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(["tcp://127.0.0.1:1", "--memory-per-processor", text])
+    assert "give at least 64MiB" in capsys.readouterr().err
+    assert parse_arguments(["tcp://127.0.0.1:1", "--memory-per-processor", "64MiB"]).memory_bytes == 64 << 20

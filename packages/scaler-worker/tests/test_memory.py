@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from scaler_protocol.codes import MEMORY_LIMIT, STATUS_SUCCESS, STATUS_TIMED_OUT
+from scaler_protocol import values
+from scaler_protocol.codes import KIND_INLINE, KIND_OBJECT, MEMORY_LIMIT, STATUS_SUCCESS, STATUS_TIMED_OUT
+from scaler_protocol.columns import join_u16
+from scaler_protocol.running.kept import most_kept_bytes
 from scaler_worker.core import recycling
 from scaler_worker.memory import MemoryReader
 
@@ -112,6 +115,34 @@ def test_below_the_limit_nothing_happens(cluster: Any, worker: Any) -> None:
     pid = cluster.run(process_id).loaded
     assert cluster.run(take, 100).loaded == 100 * MIB
     assert cluster.run(process_id).loaded == pid, "what is free again does not count"
+
+
+def length(value: bytes) -> int:
+    return len(value)
+
+
+def take_up_to(wanted_bytes: int) -> int:
+    """Has so much for longer than the longest time between two readings, and returns what is left of other memory."""
+    taken = bytearray(b"x") * (wanted_bytes - own_bytes())
+    time.sleep(1.5)
+    return own_bytes() - len(taken)
+
+
+def test_values_that_we_keep_are_given_back_before_a_task_is_ended(cluster: Any, start_worker: Any) -> None:
+    limit = limit_bytes()
+    size = min(most_kept_bytes(limit) - MIB, ROOM // 4)  # twice that, while it is read, is below the soft limit
+    start_worker(memory_bytes=limit)
+    value = cluster.storage.put(bytes([1]) * size)
+    call = b"".join(values.dumps_call((values.PartReference(1),), {}))
+    (first,) = cluster.dispatch_parts(
+        cluster.storage.put(length), [call, value], count=1, part_counts=join_u16([2]),
+        part_kinds=bytes([KIND_INLINE, KIND_OBJECT]),
+    )  # fmt: skip
+    (second,) = cluster.dispatch(take_up_to, (limit + size // 2,))
+    results = cluster.wait_results([first, second])
+    assert results[0].loaded == size
+    assert results[1].status == STATUS_SUCCESS, results[1].error
+    assert results[1].loaded < limit - size // 2, "what was kept has been given back"
 
 
 def test_a_processor_that_keeps_memory_is_replaced_between_two_tasks(cluster: Any, start_worker: Any) -> None:

@@ -36,6 +36,8 @@ JSON = {"Content-Type": "application/json"}
 class Caller:
     def __init__(self, url: str, session: aiohttp.ClientSession, backend: FakeBackend) -> None:
         self._url = url
+        self.host, port = url.removeprefix("http://").strip("/").split(":")
+        self.port = int(port)
         self._session = session
         self.backend = backend
 
@@ -210,6 +212,33 @@ def test_where_the_names_are_known(no_key: None) -> None:
 
     assert hosts("--insecure") == hosts("--host", "127.0.0.1", "--no-token") == frozenset(LOOPBACK_NAMES)
     assert hosts("--auth-token", "x") == hosts("--host", "0.0.0.0", "--no-token") == frozenset()
+
+
+def test_a_request_that_breaks_off_leaves_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Formerly each of them left a traceback, before the token was looked at."""
+
+    async def scene(caller: Caller) -> None:
+        for _ in range(5):
+            _, writer = await asyncio.open_connection(caller.host, caller.port)
+            writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
+            await writer.drain()
+            writer.transport.abort()
+        assert (await caller.post({**START, "auth_token": "sesame"}))[0] == 200
+
+    caplog.set_level("INFO")
+    play(scene, token="sesame")
+    assert not caplog.records
+
+
+def test_a_wrong_token_in_the_header_is_refused_before_the_body() -> None:
+    async def scene(caller: Caller) -> None:
+        reader, writer = await asyncio.open_connection(caller.host, caller.port)
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
+        writer.write(head + b"Authorization: Bearer open\r\n\r\n")
+        assert b" 401 " in await asyncio.wait_for(reader.readline(), WAIT)
+        writer.close()
+
+    play(scene, token="sesame")
 
 
 def test_its_description() -> None:

@@ -31,7 +31,7 @@ class FakeStorage:
         self.patience.append(timeout_seconds)
         return self
 
-    def get(self, object_id: ObjectId, wait_seconds: float, owner: Owner) -> Any:
+    def get(self, object_id: ObjectId, wait_seconds: float, owner: Owner, **_: Any) -> Any:
         if self.failures:
             raise self.failures.pop(0)
         return self.content

@@ -13,9 +13,8 @@ posix_command("scaler_cluster")  # before the imports that fail elsewhere
 from scaler_worker import zygote
 from scaler_worker.cluster import Cluster
 from scaler_worker.config import ClusterConfig, parse_arguments
-from scaler_worker.processor.main import ProcessorOptions
 
-RECORDS = (ClusterConfig, ProcessorOptions, *zygote.RECORDS)
+RECORDS = (ClusterConfig, *zygote.RECORDS)
 """What a cluster of workers makes when it starts: see `scaler_protocol.process.warm`."""
 
 

@@ -14,8 +14,23 @@ import marshal
 import mmap
 import socket
 import time
+from itertools import product
 from struct import Struct
 from typing import Any
+
+from scaler_protocol.codes import (
+    KIND_INLINE,
+    KIND_OBJECT,
+    LOG_PREPARATION,
+    LOG_STDERR,
+    LOG_STDOUT,
+    STATUS_FAILED,
+    STATUS_REFUSED,
+    STATUS_SUCCESS,
+)
+from scaler_protocol.columns import PROFILE_BYTES
+from scaler_protocol.ids import ID_BYTES
+from scaler_worker.core.events import INTERRUPTED
 
 # To the processor. RUN: rows of (number, task id, attempt, context number, function, parts), and how often they take
 # the results of which numbers. A row that does so has, for its parts, a list of these numbers and of its pieces, in
@@ -42,6 +57,25 @@ SAMPLES = 9  # trees of calls: where the time of tasks went since the SAMPLES be
 
 HEAD = Struct("<IBBBBQQ")
 """Bytes that follow; what it is; status or stream; value kind; profile bytes; task number; nanoseconds or serial."""
+_READ_HEAD = Struct("<I4sQQ")
+"""The same, with the four small numbers as they stand: all that a processor may write there is in HEADS."""
+_RESULT_KINDS = (KIND_INLINE, KIND_OBJECT)
+HEADS: dict[bytes, tuple[int, int, int, int]] = {
+    bytes(head): head
+    for head in (
+        *(
+            (ENDED, *one)
+            for one in product(
+                (STATUS_SUCCESS, STATUS_FAILED, STATUS_REFUSED, INTERRUPTED), _RESULT_KINDS, (0, PROFILE_BYTES)
+            )
+        ),
+        *((kind, 0, 0, 0) for kind in (READY, BLOCKED, RESUME_WANTED, GAVE_BACK, STACK, SAMPLES)),
+        *((PRINTED, stream, 0, 0) for stream in (LOG_STDOUT, LOG_STDERR, LOG_PREPARATION)),
+        *((FETCHED, 0, 0, family_bytes) for family_bytes in range(ID_BYTES + 1)),
+    )
+}
+"""The kind, status or stream, value kind and profile bytes of each head that is allowed, by its four bytes. User code
+can write anything to the channel. What goes on to the scheduler from here must be what a scheduler takes (BAT-2)."""
 SAMPLING_NS = 500_000_000
 LARGEST_BODY = 4 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
@@ -105,14 +139,18 @@ class ReportReader:
         if self._kept:
             data = self._kept + data
         reports: list[Report] = []
-        add, unpack, head_bytes = reports.append, HEAD.unpack_from, HEAD.size
+        add, unpack, head_bytes, heads = reports.append, _READ_HEAD.unpack_from, HEAD.size, HEADS
         position, size = 0, len(data)
         while size - position >= head_bytes:
-            length, kind, status, value_kind, profile_bytes, number, amount = unpack(data, position)
+            length, written, number, amount = unpack(data, position)
+            head = heads.get(written)
+            if head is None or length > LARGEST_BODY:
+                raise ChannelError(f"a frame of {length} bytes, {_described(written)}", reports)
+            kind, status, value_kind, profile_bytes = head
             begin = position + head_bytes
             end = begin + length
-            if length > LARGEST_BODY or profile_bytes > length or not ENDED <= kind <= SAMPLES:
-                raise ChannelError(f"a frame of kind {kind} and {length} bytes", reports)
+            if profile_bytes > length or (value_kind and length - profile_bytes != ID_BYTES):
+                raise ChannelError(f"a frame of {length} bytes, {_described(written)}", reports)
             if end > size:
                 break
             value_at = begin + profile_bytes
@@ -120,6 +158,11 @@ class ReportReader:
             position = end
         self._kept = data[position:]
         return reports
+
+
+def _described(written: bytes) -> str:
+    kind, status, value_kind, profile_bytes = written
+    return f"kind {kind}, status {status}, value kind {value_kind}, with {profile_bytes} bytes of profile"
 
 
 def pack_report(
@@ -135,10 +178,13 @@ class SignalPage:
 
     A signal carries no data and may come late, when the processor is at another task. So each processor has a slot with
     the number of the task to interrupt and the serials of the last reclaim and the last question for the stack: a late
-    signal changes nothing. Behind the slots is, for all processors, until when stacks are sampled.
+    signal changes nothing. Behind them the processor itself writes which task it has begun last, and when, and how many
+    bytes of values it keeps; the agent writes when it wants these back. Behind the slots is, for all processors, until
+    when stacks are sampled.
     """
 
-    _SLOT = Struct("=QQQ")
+    _SLOT = Struct("=QQQQQQQ")
+    _ORDERS, _BEGUN, _KEPT = Struct("=QQQ"), Struct("=QQ"), Struct("=QQ")
     _UNTIL = Struct("=Q")
 
     def __init__(self, slots: int) -> None:
@@ -146,16 +192,36 @@ class SignalPage:
         self._until_at = self._SLOT.size * slots
 
     def write(self, slot: int, interrupt_number: int, reclaim_serial: int, stack_serial: int = 0) -> None:
-        self._SLOT.pack_into(self._memory, slot * self._SLOT.size, interrupt_number, reclaim_serial, stack_serial)
+        self._ORDERS.pack_into(self._memory, slot * self._SLOT.size, interrupt_number, reclaim_serial, stack_serial)
+
+    def clear(self, slot: int) -> None:
+        """For the next processor that gets this slot."""
+        self._SLOT.pack_into(self._memory, slot * self._SLOT.size, *[0] * 7)
+
+    def begun_cell(self, slot: int) -> memoryview:
+        """Two numbers, for the processor to write: the task that it begins, and nanoseconds by `time.monotonic_ns`. The
+        time is written first."""
+        start = slot * self._SLOT.size + self._ORDERS.size
+        return memoryview(self._memory)[start : start + self._BEGUN.size].cast("Q")
+
+    def begun(self, slot: int) -> tuple[int, float]:
+        """The number of the task that the processor has begun last, or 0, and when, in seconds."""
+        number, at_ns = self._BEGUN.unpack_from(self._memory, slot * self._SLOT.size + self._ORDERS.size)
+        return number, at_ns * 1e-9
+
+    def kept_cells(self, slot: int) -> memoryview:
+        """Returns two numbers: how many bytes of values the processor keeps, and whether they are wanted back."""
+        start = slot * self._SLOT.size + self._ORDERS.size + self._BEGUN.size
+        return memoryview(self._memory)[start : start + self._KEPT.size].cast("Q")
 
     def read(self, slot: int) -> tuple[int, int]:
         """Number of the task to interrupt and serial of the last reclaim."""
-        number, serial, _ = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)
+        number, serial, _ = self._ORDERS.unpack_from(self._memory, slot * self._SLOT.size)
         return number, serial
 
     def stack_serial(self, slot: int) -> int:
         """Of the last question for the stack; 0: none was asked."""
-        serial: int = self._SLOT.unpack_from(self._memory, slot * self._SLOT.size)[2]
+        serial: int = self._ORDERS.unpack_from(self._memory, slot * self._SLOT.size)[2]
         return serial
 
     @property

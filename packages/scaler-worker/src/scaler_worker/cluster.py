@@ -1,7 +1,8 @@
 """The cluster command: one warm process that forks the workers, buries them, and starts those that broke again.
 
 Everything is imported before the first fork, so the workers share that memory. The process itself has one thread and no
-ZeroMQ context, and does nothing but wait.
+ZeroMQ context, and does nothing but wait. What a killed worker leaves, such as programs of its tasks, becomes a child
+of this process, which ends it: no program of a task goes on while the task runs again.
 """
 
 from __future__ import annotations
@@ -21,12 +22,23 @@ from scaler_protocol.messages import Capability
 from scaler_protocol.process import (
     PARENT_VARIABLE,
     StartupError,
+    adopt_orphans,
     die_with_parent,
     forget_secrets,
+    restore_search_path,
     take_secrets,
 )
+from scaler_protocol.process.modules import add_task_directory
 from scaler_protocol.records import dataclass
-from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP, in_child
+from scaler_worker.children import (
+    EXIT_DONE,
+    EXIT_GIVEN_UP,
+    children_of_this,
+    end_children,
+    exited_children,
+    in_child,
+    kill_children,
+)
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.core.devices import CAPABILITY
@@ -69,6 +81,8 @@ class Cluster:
         self._kill_at: float | None = None
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._parent = _parent_descriptor()
+        #: children that this process had before it became the command
+        self._foreign = frozenset(children_of_this())
 
     def run(self) -> int:
         """Until every worker has ended for good: 0 when all did so in order."""
@@ -83,17 +97,21 @@ class Cluster:
         self._listen_to_signals()
         if not self._find_key():
             return 0
+        restore_search_path()
+        add_task_directory()
         forget_secrets()  # before there are processes that run the code of users
         warm_up()
         # What was imported so far is never looked at by the workers' collectors, so it stays shared between them.
         gc.collect()
         gc.freeze()
+        adopt_orphans()
         while any(worker.exit_code is None for worker in self._workers):
             now = time.monotonic()
             self._start_due(now)
             self._wait(now)
             self._bury(time.monotonic())
             self._stop_workers(time.monotonic())
+        end_children(self._wake_reader, self._foreign)
         signal.set_wakeup_fd(-1)
         failed = [worker for worker in self._workers if worker.exit_code]
         logger.info("ClusterProcess: all workers have ended")
@@ -103,7 +121,7 @@ class Cluster:
         """Once for all workers, and for the clients in their tasks. False: it was told to end before there was one."""
         config = self._config
         try:
-            shown = config.keys.find_pass(config.address, config.death_timeout_seconds, self._is_to_end)
+            shown = config.keys.find_worker_pass(config.address, config.death_timeout_seconds, self._is_to_end)
         except NoKeyFound:
             if self._is_to_end():
                 return False
@@ -132,7 +150,10 @@ class Cluster:
         for worker in self._workers:
             if worker.exit_code is None and not worker.process_id and now >= worker.start_at and not self._stop_count:
                 worker.started_at = now
-                worker.process_id = self._fork(worker)
+                try:
+                    worker.process_id = self._fork(worker)
+                except OSError as error:
+                    self._start_later(worker, f"cannot be forked ({error.strerror})", now)
 
     def _fork(self, worker: _Worker) -> int:
         cluster_id = os.getpid()
@@ -162,6 +183,8 @@ class Cluster:
         from scaler_worker.gpus import Gpus, find_gpus  # most hosts have none
 
         found = find_gpus(self._config.gpus)
+        if not found.ids and index == 0:
+            logger.warning("--gpus %s: no GPU was found on this host, so no worker offers one", self._config.gpus)
         share = found.of_worker(index, len(self._workers))
         os.environ.update(found.environment(share))
         if not share:
@@ -188,11 +211,13 @@ class Cluster:
             self._stop_count += 1
 
     def _bury(self, now: float) -> None:
+        buried = {process_id: status for process_id, status, _ in exited_children()}
+        if buried:
+            living = {worker.process_id for worker in self._workers} - buried.keys()
+            kill_children(self._foreign | living)
         for worker in self._workers:
-            if not worker.process_id:
-                continue
-            buried_id, status = os.waitpid(worker.process_id, os.WNOHANG)
-            if buried_id:
+            if worker.process_id in buried:
+                status = buried[worker.process_id]
                 worker.process_id = 0
                 self._after_exit(worker, os.waitstatus_to_exitcode(status), now)
 
@@ -202,10 +227,12 @@ class Cluster:
             logger.info("Worker[%s] ended", worker.name)
             return
         worker.failures = 0 if now - worker.started_at > STEADY_SECONDS else worker.failures + 1
-        delay = backoff_seconds(worker.failures)
+        self._start_later(worker, describe_exit(exit_code), now, backoff_seconds(worker.failures))
+
+    def _start_later(self, worker: _Worker, why: str, now: float, delay: float = BACKOFF_SECONDS) -> None:
         worker.start_at = now + delay
         when = f"in {delay:g} s" if delay else "now"
-        logger.error("Worker[%s] %s; starting it again %s", worker.name, describe_exit(exit_code), when)
+        logger.error("Worker[%s] %s; starting it again %s", worker.name, why, when)
 
     def _stop_workers(self, now: float) -> None:
         """The first signal asks, the second does not wait for tasks, and time runs out for those that do not hear."""

@@ -56,6 +56,10 @@ if TYPE_CHECKING:
 PROGRAM = "scaler_cluster"
 
 
+LEAST_MEMORY_BYTES = 64 << 20
+"""A processor that has imported nothing but ours has about half of that."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
     address: str
@@ -72,8 +76,10 @@ class ClusterConfig:
     trim_threshold_bytes: int = 1 << 30
     memory_bytes: int = 0  #: the most that one processor may have; zero: any
     tasks_per_processor: int = 0  #: it is replaced after so many; zero: never for that
+    shares_processors: bool = False  #: one processor may run tasks of several users
     max_processors: int = 128
     suspends_hard: bool = False
+    hides_streamed_output: bool = False  #: what clients show is not written here as well
     gpus: str = ""  #: which GPUs the workers share out; empty: nothing is said of them
     devices: Gpus | None = None  #: in the process of one worker: those of its tasks
     storage_address: str = ""  #: empty: the one the scheduler names
@@ -87,6 +93,21 @@ class ClusterConfig:
     shown: Pass | None = None  #: what the keys were found to be, once they are looked for
     manager_id: PeerId = NO_PEER  #: of the worker manager that started these workers (MGR-8)
     unit_id: str = ""
+
+    @property
+    def slot_count(self) -> int:
+        """Returns one for each processor, and some for those that have exited and are not buried yet."""
+        return self.max_processors * 2 + 16
+
+
+def _memory_limit(text: str) -> int:
+    value = byte_count(text)
+    if value < LEAST_MEMORY_BYTES:
+        least = LEAST_MEMORY_BYTES >> 20
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is less than a processor needs before its first task: give at least {least}MiB"
+        )
+    return value
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> ClusterConfig:
@@ -117,8 +138,10 @@ def cluster_config(parsed: argparse.Namespace, **others: Any) -> ClusterConfig:
         trim_threshold_bytes=parsed.trim_memory_threshold_bytes,
         memory_bytes=parsed.memory_per_processor or 0,
         tasks_per_processor=parsed.tasks_per_processor or 0,
+        shares_processors=parsed.share_processors_between_users,
         max_processors=parsed.max_processors,
         suspends_hard=parsed.hard_processor_suspend,
+        hides_streamed_output=parsed.hide_streamed_output,
         storage_address=optional_address(parsed.object_storage_address),
         preload=parsed.preload or "",
         functions=parsed.functions,
@@ -211,6 +234,16 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
         "threads, if it has any, stand still too (default: False)",
     )  # fmt: skip
     group.add_argument(
+        "--share-processors-between-users", **flag(),
+        help="run a task in a process that has run tasks of another user: what one has changed there, the others find "
+        "(default: False)",
+    )  # fmt: skip
+    group.add_argument(
+        "--hide-streamed-output", **flag(),
+        help="do not write what a task prints to the output of the workers as well, if its client shows it "
+        "(default: False)",
+    )  # fmt: skip
+    group.add_argument(
         "--preload", type=_preload, metavar="MODULE:FUNCTION(ARGUMENTS)",
         help="call this once in every new processor, before its first task",
     )  # fmt: skip
@@ -226,7 +259,7 @@ def _add_code(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--code-directory", metavar="PATH",
         help="where the workers of a host keep the modules and packages of clients (default: scaler-code-UID in the "
-        "directory for temporary files)",
+        "directory for temporary files, or in ~/.cache if another account has taken that name)",
     )  # fmt: skip
     group.add_argument(
         "--code-limit", type=byte_count, default=DEFAULT_CODE_BYTES, metavar="BYTES",
@@ -245,7 +278,7 @@ def _add_code(group: argparse._ArgumentGroup) -> None:
 
 def _add_memory(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--memory-per-processor", type=byte_count, metavar="BYTES",
+        "--memory-per-processor", type=_memory_limit, metavar="BYTES",
         help="end a task with MemoryLimitError whose process reaches this much memory, such as 4GiB, and replace a "
         "process that keeps 80 %% of it between two tasks (default: no limit)",
     )  # fmt: skip

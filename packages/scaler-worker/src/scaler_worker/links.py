@@ -10,6 +10,7 @@ from scaler_protocol.codes import KIND_INLINE, KIND_TASK
 from scaler_protocol.holding.tasks import Task
 from scaler_protocol.ids import ObjectId, TaskId, family_in
 from scaler_protocol.messages import TaskHeader
+from scaler_protocol.running.output import LINE_CHARACTERS
 from scaler_worker import channel
 from scaler_worker.channel import ChannelError, Report, ReportReader, pack_order
 from scaler_worker.code import Code
@@ -30,8 +31,12 @@ from scaler_worker.core.events import (
 READS_AT_ONCE = 32
 REMEMBERED_CONTEXTS = 256
 REMEMBERED_FUNCTIONS = 4096
+LARGEST_PROCESS_ID = 2**31 - 1
 STACK_BYTES = 64 * 1024
 """Of a stack's text. (WRK-57)"""
+
+PRINTED_BYTES = 4 * LINE_CHARACTERS
+"""The largest size of one report of what a task prints."""
 
 _Key = tuple[object, ...]
 _NONE: set[ObjectId] = set()
@@ -212,6 +217,8 @@ class ProcessorLink:
 
     def _event(self, kind: int, number: int, amount: int, status: int, value: bytes) -> Event:
         if kind == channel.READY:
+            if number > LARGEST_PROCESS_ID:
+                return ProcessorBroken(self.number, f"said that it is process {number}")
             return ProcessorReady(self.number, number)
         if kind == channel.BLOCKED:
             return TaskBlocked(self.number, number)
@@ -223,4 +230,6 @@ class ProcessorLink:
             return StackTaken(self.number, amount, number, value[:STACK_BYTES].decode("utf-8", "replace"))
         if kind == channel.SAMPLES:
             return StacksSampled(self.number, value)
+        if len(value) > PRINTED_BYTES:
+            return ProcessorBroken(self.number, f"printed {len(value)} bytes at once")
         return TaskPrinted(self.number, number, status, value.decode("utf-8", "replace"))

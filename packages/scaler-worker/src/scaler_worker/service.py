@@ -5,9 +5,8 @@ asks for. While a processor works through many short tasks it is not looked at f
 hundreds of results cost one wake-up and leave as one message; everything else is served at once.
 
 The loop is the agent's own, and not the `BlockingDriver` of clients and object links. That driver lets threads of the
-user borrow one socket and be interrupted in the middle of it. The agent has one thread, no user code and no guests, but
-many sources: the scheduler's socket, a channel for each processor, the zygote, signals, and the rests between results.
-Under the driver all of these would have to be guests of one socket that has nothing to do with them.
+user borrow one socket and be interrupted in the middle of it. The agent has one thread, no user code, and many sources:
+the scheduler's socket, a channel for each processor, the zygote, signals, and the rests between results.
 """
 
 from __future__ import annotations
@@ -25,28 +24,27 @@ from typing import Any
 from scaler_protocol import codec
 from scaler_protocol.addresses import default_storage_address
 from scaler_protocol.code_tag import CODE_TAG
-from scaler_protocol.codes import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, ROLE_WORKER
-from scaler_protocol.holding.presenting import FEATURE
-from scaler_protocol.ids import new_peer_id
-from scaler_protocol.messages import Hello, Limits, Timers, WorkerOffer
+from scaler_protocol.codes import BAD_BATCH, BAD_ENVELOPE, BAD_FRAMING, ROLE_WORKER, TOO_LARGE
+from scaler_protocol.messages import Limits
 from scaler_protocol.process import EXIT_BROKEN
+from scaler_protocol.running.kept import KEPT_CELL, WANTED_CELL
 from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.handshake import why_no_scheduler
 from scaler_protocol.session.receivable import FROM_SCHEDULER
-from scaler_protocol.software import this_software
 from scaler_protocol.transport import DealerEndpoint, end_context, use_io_threads
-from scaler_worker import __version__, channel
+from scaler_worker import channel
 from scaler_worker.channel import SignalPage, channel_pair, pack_order
 from scaler_worker.children import EXIT_DONE, EXIT_GIVEN_UP
 from scaler_worker.code import Code
-from scaler_worker.code_sets.options import NONE
 from scaler_worker.config import ClusterConfig
 from scaler_worker.core import AgentCore, Settings, actions, events, recycling
+from scaler_worker.core.deaths import fork_refused
 from scaler_worker.core.processors import State
+from scaler_worker.hello import worker_hello
 from scaler_worker.links import ProcessorLink
 from scaler_worker.memory import MemoryReader
 from scaler_worker.pollers import new_poller
-from scaler_worker.processor import ProcessorOptions, run_processor
+from scaler_worker.processor import run_processor
 from scaler_worker.status import StatusReader, process_text
 from scaler_worker.zygote import ZygoteClient, fork_zygote
 
@@ -65,35 +63,43 @@ SHORT_SECONDS = 0.01
 """A result that leaves alone costs the agent, the scheduler and the client nearly a millisecond together, which on a
 machine they share with the processors is taken from the tasks themselves. (decision 0007)"""
 
+SILENT_SECONDS, SILENT_AGAIN_SECONDS = 8.0, 60.0
+"""Without a session, the log warns after the first of these times, and again after each of the second."""
+
+REFUSALS = frozenset({BAD_FRAMING, BAD_ENVELOPE, TOO_LARGE, BAD_BATCH})
+"""A scheduler that complains with one of these has not taken the message."""
 _ROUND_ENDED = events.RoundEnded()
+
+
+def _settings(config: ClusterConfig, name: str) -> Settings:
+    return Settings(
+        worker_name=name,
+        encode_error=codec.encode_task_error,
+        queue_size=config.queue_size,
+        max_processors=config.max_processors,
+        task_timeout_seconds=config.task_timeout_seconds,
+        suspends_hard=config.suspends_hard,
+        code_tags=(CODE_TAG,),
+        present_seconds=config.present_seconds,
+        memory_bytes=config.memory_bytes,
+        tasks_per_processor=config.tasks_per_processor,
+        shares_processors=config.shares_processors,
+        gpus=config.devices.ids if config.devices else (),
+    )
 
 
 class Agent:
     def __init__(self, config: ClusterConfig, name: str, zygote_client: ZygoteClient, page: SignalPage) -> None:
         self._config, self._name = config, name
-        self._zygote = zygote_client
-        self._page = page
-        self._free_slots = list(range(slot_count(config)))
-        settings = Settings(
-            worker_name=name,
-            encode_error=codec.encode_task_error,
-            queue_size=config.queue_size,
-            max_processors=config.max_processors,
-            task_timeout_seconds=config.task_timeout_seconds,
-            suspends_hard=config.suspends_hard,
-            code_tags=(CODE_TAG,),
-            present_seconds=config.present_seconds,
-            memory_bytes=config.memory_bytes,
-            tasks_per_processor=config.tasks_per_processor,
-            gpus=config.devices.ids if config.devices else (),
-        )
-        self.core = AgentCore(settings)
+        self._zygote, self._page = zygote_client, page
+        self._free_slots = list(range(config.slot_count))
+        self.core = AgentCore(_settings(config, name))
         self._code = Code()
         self._memory = MemoryReader()
         self._links: dict[int, ProcessorLink] = {}  #: by processor number
         self._by_descriptor: dict[int, ProcessorLink] = {}  #: those that are polled
         self._resting: set[ProcessorLink] = set()  #: those that are not, until `look_at`
-        self._status, self._status_at = StatusReader(), math.inf
+        self._status, self._status_at, self._core_at = StatusReader(), math.inf, math.inf
         self._configuration = pack_order(
             channel.CONFIGURE, config.address, "", Limits().inline_bytes, config.object_retention_seconds
         )
@@ -121,52 +127,24 @@ class Agent:
             actions.LookAtProcess: self._look_at_process,
             actions.Suspend: lambda action: self._zygote.suspend(action.processor),
             actions.Unsuspend: lambda action: self._zygote.unsuspend(action.processor),
+            actions.GiveBackKept: self._give_back_kept,
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
             actions.StopProcessor: lambda action: self._links[action.processor].leave(),
             actions.Log: self._log,
-            actions.TellStatus: lambda action: self._hasten_status(),
-            actions.Remember: self._remember,
+            actions.TellStatus: lambda action: setattr(self, "_status_at", 0.0),
+            actions.Remember: lambda action: self._endpoint.remember(action.generation),
             actions.AwaitAcknowledgement: self._await_acknowledgement,
             actions.Finish: self._finish,
         }
 
-    def _hasten_status(self) -> None:
-        self._status_at = 0.0
-
-    def _remember(self, action: actions.Remember) -> None:
-        self._endpoint.remember(action.generation)
-
     def _dial(self) -> DealerEndpoint:
-        credit = self.core.credit(0.0)
-        hello = Hello(
-            version_min=PROTOCOL_VERSION_MIN,
-            version_max=PROTOCOL_VERSION_MAX,
-            role=ROLE_WORKER,
-            peer_id=new_peer_id(),
-            features=self._features(),
-            timers=Timers(heartbeat_seconds=self._config.heartbeat_seconds),
-            software=this_software("scaler-worker", __version__),
-            worker=WorkerOffer(
-                self._name,
-                self._config.capabilities,
-                credit.limit,
-                credit.nested_reserve,
-                self._config.manager_id,
-                self._config.unit_id,
-                (CODE_TAG,),
-            ),
-        )
         dialer = SessionDialer(
-            hello=hello,
+            hello=worker_hello(self._config, self._name, self.core.credit(0.0)),
             server_name="scheduler",
             give_up_seconds=self._config.death_timeout_seconds,
             allowed_messages=FROM_SCHEDULER[ROLE_WORKER],
         )
         return DealerEndpoint(self._config.address, dialer, self._config.shown)
-
-    def _features(self) -> tuple[str, ...]:
-        features = ("chains", "samples", "stacks", "stack-samples", FEATURE)
-        return features if self._config.code.takes == NONE else (*features, "code-sets")
 
     # ------------------------------------------------------------ rounds
 
@@ -177,6 +155,7 @@ class Agent:
         signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, DRAIN_SIGNAL):
             signal.signal(number, self._on_stop_signal)
+        self._status_at = time.monotonic() + SILENT_SECONDS
         self._handle(events.Started(), time.monotonic())
         timeout: int | None = 0
         while self._exit_code is None:
@@ -193,8 +172,8 @@ class Agent:
         self._endpoint_at = math.inf if endpoint_at is None else endpoint_at
         due = min(self._endpoint_at, self._status_at)
         core_at = self.core.next_deadline()
-        if core_at is not None and core_at < due:
-            due = core_at
+        self._core_at = math.inf if core_at is None else core_at
+        due = min(due, self._core_at)
         for link in self._resting:
             due = min(due, link.look_at)
         return None if due == math.inf else max(0, math.ceil((due - time.monotonic()) * 1000))
@@ -216,15 +195,25 @@ class Agent:
             self._stop(now)
         if self._config.memory_bytes:
             self._read_memory(now)
+        if now >= self._core_at:
+            self._see_begun(now)
         self._handle(_ROUND_ENDED, now)
         for link in links:  # now that their slices are filled up again
             if link.number in self._links and not link.has_unsent:
                 self._rest(link, now)
         if now >= self._status_at:
-            self._endpoint.send(self._status.read(self.core, self._endpoint.round_trip_seconds, now))
-            self._endpoint.ping(now)
-            self._status_at = now + self._config.heartbeat_seconds
+            self._tell_status(now)
         return self._endpoint.settle(now)
+
+    def _tell_status(self, now: float) -> None:
+        if not self.core.tables.is_connected:
+            logger.warning("Worker[%s]: no scheduler answers at %s yet", self._name, self._config.address)
+            self._status_at = now + SILENT_AGAIN_SECONDS
+            return
+        self._see_begun(now)
+        self._endpoint.send(self._status.read(self.core, self._endpoint.round_trip_seconds, now))
+        self._endpoint.ping(now)
+        self._status_at = now + self._config.heartbeat_seconds
 
     def _read_links(self, ready: dict[int, int], now: float) -> list[ProcessorLink]:
         """Those where tasks have ended."""
@@ -252,8 +241,10 @@ class Agent:
         elif isinstance(event, Opened):
             self._on_opened(event, now)
         elif isinstance(event, Lost):
-            logger.warning("Worker[%s] lost the scheduler: %s", self._name, event.text)
-            self._status_at = math.inf
+            is_expected = self.core.tables.presenting.is_shutting_down
+            level = logging.INFO if is_expected else logging.WARNING
+            logger.log(level, "Worker[%s] lost the scheduler: %s", self._name, event.text)
+            self._status_at = now + SILENT_SECONDS
             self._handle(event, now)
             self._endpoint.redial()
         elif isinstance(event, Rejected):
@@ -261,6 +252,9 @@ class Agent:
             self._give_up(f"{event.text}{where}")
         elif isinstance(event, Complained):
             logger.warning("Worker[%s]: the scheduler complained: %s (%s)", self._name, event.text, event.clause)
+            if event.code in REFUSALS:
+                # What was in that message is lost. With the session all that is held here is decided.
+                self._finish(actions.Finish("ends, because the scheduler refused a message of it", is_failure=True))
 
     def _give_up(self, text: str) -> None:
         logger.error("Worker[%s]: %s", self._name, text)
@@ -353,16 +347,22 @@ class Agent:
     def _read_memory(self, now: float) -> None:
         enough = recycling.soft_bytes(self.core.tables)
         for processor in self.core.to_read(now):
+            kept_bytes = self._page.kept_cells(self._links[processor.number].slot)[KEPT_CELL]  # before what it uses
             try:
                 used_bytes = self._memory.read(processor.process_id, enough, now)
             except OSError:
                 used_bytes = processor.memory_bytes  # it has ended, and the zygote is about to tell it
-            self._handle(events.MemoryRead(processor.number, used_bytes), now)
+            self._handle(events.MemoryRead(processor.number, used_bytes, kept_bytes), now)
+
+    def _see_begun(self, now: float, *links: ProcessorLink) -> None:
+        for link in links or list(self._links.values()):
+            self._handle(events.BegunSeen(link.number, *self._page.begun(link.slot)), now)
 
     def _bury(self, exited: events.ProcessorExited, now: float) -> None:
         link = self._links[exited.processor]
         for event in link.read(until_empty=True):
             self._handle(event, now)
+        self._see_begun(now, link)
         self._unwatch(link)
         link.end.close()
         del self._links[link.number]
@@ -373,9 +373,13 @@ class Agent:
     # ------------------------------------------------------------ actions
 
     def _start_processor(self, action: actions.StartProcessor) -> None:
-        agent_end, processor_end = channel_pair()
+        try:
+            agent_end, processor_end = channel_pair()
+        except OSError as error:
+            refused = events.ProcessorExited(action.processor, fork_refused(error))
+            return self._handle(refused, time.monotonic())
         slot = self._free_slots.pop()
-        self._page.write(slot, 0, 0)
+        self._page.clear(slot)
         self._zygote.spawn(action.processor, slot, processor_end)
         processor_end.close()
         link = self._links[action.processor] = ProcessorLink(action.processor, slot, agent_end, self._code)
@@ -414,6 +418,10 @@ class Agent:
         link = self._links[action.processor]
         link.stack_serial = action.serial
         self._signal(link)
+
+    def _give_back_kept(self, action: actions.GiveBackKept) -> None:
+        self._page.kept_cells(self._links[action.processor].slot)[WANTED_CELL] = 1
+        self._signal(self._links[action.processor])
 
     def _sample_stacks(self, action: actions.SampleStacks) -> None:
         if self._page.sample_for(action.seconds):
@@ -468,26 +476,11 @@ class Agent:
         end_context()
 
 
-def slot_count(config: ClusterConfig) -> int:
-    """One for each processor, and some for those that have exited and are not buried yet."""
-    return config.max_processors * 2 + 16
-
-
 def run_agent(config: ClusterConfig, name: str) -> int:
     """The life of a worker, in a process without threads: the exit code."""
-    page = SignalPage(slot_count(config))
+    page = SignalPage(config.slot_count)
     use_io_threads(config.io_threads)
-    options = ProcessorOptions(
-        config.preload,
-        config.logging,
-        config.collect_seconds,
-        config.trim_threshold_bytes,
-        config.functions,
-        config.shown,
-        is_limited=config.memory_bytes > 0,
-        code=config.code,
-    )
-    zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, options))
+    zygote_client = fork_zygote(lambda end, slot: run_processor(end, page, slot, config))
     if config.event_loop != "builtin":
         logger.info("Worker[%s]: use event loop: %s", name, config.event_loop)
     agent = Agent(config, name, zygote_client, page)

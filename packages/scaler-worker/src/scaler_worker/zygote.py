@@ -4,11 +4,13 @@ An agent has ZeroMQ's threads, and forking a process with threads is a gamble. S
 which only forks, signals and buries processors. It alone may signal them: being their parent it knows that a process id
 is still theirs, which no other process can.
 
-No process outlives its parent: the kernel kills the zygote with its agent and the processors with the zygote.
+No process outlives its parent: the kernel kills the zygote with its agent and the processors with the zygote. What
+tasks have started, and a processor has left, becomes a child of the zygote, which ends it (`children`).
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -21,10 +23,11 @@ from struct import Struct
 
 from scaler_protocol.codec.registry import registry
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.process import die_with_parent
+from scaler_protocol.process import adopt_orphans, die_with_parent
 from scaler_protocol.running.calls import Context
-from scaler_worker.children import EXIT_DONE, in_child
+from scaler_worker.children import EXIT_DONE, end_children, exited_children, in_child, kill_children
 from scaler_worker.core import actions, events
+from scaler_worker.core.deaths import fork_refused
 from scaler_worker.core.events import ProcessorExited
 from scaler_worker.core.processors import Processor
 from scaler_worker.core.tables import Room, Settings, Tables
@@ -153,12 +156,14 @@ class _Zygote:
         self._control = control
         self._run_processor = run_processor
         self._processors: dict[int, int] = {}  #: process id of each that has not been buried
+        self._ending: set[int] = set()  #: what processors have left, killed and not buried
         self._wake_reader, self._wake_writer = socket.socketpair()
 
     def run(self, agent_id: int) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(agent_id)
+        adopt_orphans()
         self._wake_writer.setblocking(False)
         self._wake_reader.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -175,10 +180,11 @@ class _Zygote:
             pass  # the agent has gone before it had read all that we told
         finally:
             self._wait_for_processors()
-            # The wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
-            signal.set_wakeup_fd(-1)
             for processor in list(self._processors):
                 self._kill(processor)
+            end_children(self._wake_reader)
+            # The wake-ups are not read any more, and the deaths that follow would be written to a closed socket.
+            signal.set_wakeup_fd(-1)
             self._close()
         return EXIT_DONE
 
@@ -213,7 +219,10 @@ class _Zygote:
         if len(data) < _ORDER.size:
             return False
         kind, processor, slot = _ORDER.unpack(data)
-        if kind == SPAWN:
+        if kind == SPAWN and not descriptors:
+            # The kernel drops a descriptor that has no place here.
+            self._tell_exit(processor, fork_refused(OSError(errno.EMFILE, "")), 0)
+        elif kind == SPAWN:
             channel = socket.socket(fileno=descriptors[0])
             # A descriptor that is sent is inheritable. The programs that tasks start must not have this one.
             channel.set_inheritable(False)
@@ -230,7 +239,7 @@ class _Zygote:
             process_id = os.fork()
         except OSError as error:
             channel.close()
-            self._tell_exit(processor, error.errno or 1, 0)
+            self._tell_exit(processor, fork_refused(error), 0)
             return
         if process_id == 0:
             in_child(lambda: self._become_processor(zygote_id, channel, slot))
@@ -258,12 +267,23 @@ class _Zygote:
                 pass  # killed before it had made its group: then only the second hits
 
     def _bury(self) -> None:
-        for processor, process_id in list(self._processors.items()):
-            buried_id, status, usage = os.wait4(process_id, os.WNOHANG)
-            if buried_id:
+        """Buries processors, and kills what they have left. A process that a task has made a daemon of is left alone
+        until then: it is not looked at when another daemon ends, such as the one that started it."""
+        exits = []
+        has_left_some = False
+        numbers = {process_id: processor for processor, process_id in self._processors.items()}
+        for process_id, status, peak_kib in exited_children():
+            processor = numbers.get(process_id)
+            if processor is not None:
                 self._kill_group(process_id)
                 del self._processors[processor]
-                self._tell_exit(processor, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+                exits.append((processor, os.waitstatus_to_exitcode(status), peak_kib * 1024))
+            has_left_some |= processor is not None or process_id in self._ending
+            self._ending.discard(process_id)
+        if has_left_some:
+            self._ending |= kill_children(self._processors.values())
+        for exited in exits:
+            self._tell_exit(*exited)
 
     def _kill_group(self, process_id: int) -> None:
         """What the processor's tasks had started, and left running, ends with it."""

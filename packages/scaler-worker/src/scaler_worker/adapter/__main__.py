@@ -34,7 +34,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     setup_logging(config.cluster.logging)  # it may wait for the key, and log that
     config = config.with_token(KEY_SECONDS)
     share_cores(os.environ, usable_cores(), config.max_groups)  # a group sees itself alone
-    return run_server(partial(_serve, config), config.cluster.logging, config.cluster.event_loop)
+    return run_server(partial(_serve, config), None, config.cluster.event_loop)
 
 
 async def _serve(config: AdapterConfig, stop: asyncio.Event) -> None:

@@ -7,6 +7,7 @@ import hmac
 import json
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from scaler_protocol.messages import Capability
+from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.web import Bounds, comes_from_a_page, host_name
 from scaler_protocol.web.bounds import REQUEST_SECONDS
 from scaler_worker.adapter.groups import AtCapacity, CannotStart, Groups, NoSuchGroup
@@ -26,6 +28,8 @@ TEXT_CHARACTERS = 256
 
 TYPES = ("application/json", "application/octet-stream")
 """A browser lets a page send requests of other types, or of none, to any site without asking that site first."""
+
+_failures = LineBudget("the adapter")
 
 Fields = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -80,8 +84,11 @@ class AdapterServer:
         return await handler(request)
 
     async def _on_post(self, request: web.Request) -> web.Response:
+        bearer = request.headers.get("Authorization", "")
+        if bearer.startswith("Bearer "):
+            self._check_token(bearer.removeprefix("Bearer "))  # before the body, which a stranger may never send
         fields = await _fields(request)
-        self._check_token(fields, request)
+        self._check_token(fields.get("auth_token") or bearer.removeprefix("Bearer "))
         action = self._actions.get(_text(fields, "action"))
         if action is None:
             raise Refusal(400, f"there is no such action; one of: {', '.join(self._actions)}")
@@ -90,11 +97,8 @@ class AdapterServer:
             answer["metadata"] = fields["metadata"]
         return web.json_response(answer)
 
-    def _check_token(self, fields: Fields, request: web.Request) -> None:
-        if not self._token:
-            return
-        given = fields.get("auth_token") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+    def _check_token(self, given: str) -> None:
+        if self._token and not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
             raise Refusal(401, "auth_token is missing or wrong")
 
     # ------------------------------------------------------------ actions
@@ -194,8 +198,11 @@ async def _answer_in_json(request: web.Request, handler: Handler) -> web.StreamR
         status, text = 400, f"the body has more than {BODY_BYTES} bytes"
     except web.HTTPException as error:
         return web.json_response({"error": error.reason}, status=error.status, headers=_allow(error))
+    except ConnectionError:  # raised on, it would be a traceback in the log of aiohttp
+        status, text = 400, "the request broke off"
     except Exception:
-        logger.exception("a request failed")
+        if _failures.admits(time.monotonic()):
+            logger.exception("a request failed")
         status, text = 500, "internal error; the log of the adapter says more"
     return web.json_response({"error": text}, status=status)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from scaler_protocol.code_set import CodeSet, CodeSetError, pack, unpack
 from scaler_protocol.codes import CODE_SET_REFUSED, STORAGE_UNREACHABLE
-from scaler_protocol.ids import ObjectId, Owner, content_id
+from scaler_protocol.ids import USER_BYTES, ObjectId, Owner, content_id
+from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Buffer
 from scaler_protocol.running import errors
 from scaler_protocol.running.errors import TaskFailed
@@ -33,13 +34,17 @@ Fetch = Callable[[ObjectId, Owner, str], Buffer]
 
 
 class CodeSets:
-    """What one processor imports from. It enters one code set, or none, for its life."""
+    """What one processor imports from. It enters one code set, or none, for its life.
 
-    def __init__(self, options: CodeOptions) -> None:
+    Directories are shared by the programs of one user. `shown` tells of which cluster: another cluster has another user
+    of this name. (WRK-68)"""
+
+    def __init__(self, options: CodeOptions, shown: Pass | None = None) -> None:
         self._root = root_of(options.directory)
         self._folders = Folders(self._root / "code", options.code_bytes)
         self._environments = Environments(self._root, options)
         self._entered = ObjectId(b"")
+        self._cluster = b"" if shown is None else shown.server_keys[0]
 
     def enter(self, code_set: ObjectId, owner: Owner, fetch: Fetch, tell: Tell = lambda text: None) -> None:
         """TaskFailed if it cannot be. What fails before the last lines has changed nothing here. `tell` gets what the
@@ -54,12 +59,12 @@ class CodeSets:
             files, requirements = unpack(content)
         except CodeSetError as error:
             raise TaskFailed(CODE_SET_REFUSED, f"the code of the task is refused: {error}") from None
-        family = _name_of(owner.family)
+        sharers = _name_of(self._cluster + owner.family[:USER_BYTES])
         found = []
         if files:
-            found.append(self._unpacked(f"{family}-{code_set.hex()}", code_set, CodeSet(files, requirements)))
+            found.append(self._unpacked(f"{sharers}-{code_set.hex()}", code_set, CodeSet(files, requirements)))
         if requirements:
-            found.append(self._environments.use(family, requirements, tell))
+            found.append(self._environments.use(sharers, requirements, tell))
         _import_from(found, {path.partition("/")[0].partition(".")[0] for path in files})
         self._entered = code_set
 
@@ -81,8 +86,8 @@ class CodeSets:
             raise TaskFailed(STORAGE_UNREACHABLE, text) from error
 
 
-def _name_of(family: bytes) -> str:
-    return hashlib.blake2b(family, digest_size=8).hexdigest()
+def _name_of(sharers: bytes) -> str:
+    return hashlib.blake2b(sharers, digest_size=8).hexdigest()
 
 
 def _write(directory: Path, content: CodeSet) -> None:

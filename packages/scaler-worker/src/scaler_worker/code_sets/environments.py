@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -16,7 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from scaler_protocol.codes import ENVIRONMENT_FAILED, STORAGE_UNREACHABLE
+from scaler_protocol.process.modules import without_directory
 from scaler_protocol.running.errors import TaskFailed
 from scaler_worker.code_sets.folders import FolderError, Folders, make_private
 from scaler_worker.code_sets.options import ALL, CodeOptions
@@ -42,7 +46,7 @@ class Environments:
         self._options = options
         self._folders = Folders(root / "environments", options.environment_bytes)
 
-    def use(self, family: str, requirements: str, tell: Tell) -> Path:
+    def use(self, sharers: str, requirements: str, tell: Tell) -> Path:
         """Where these packages are. What is told while they are not there is for the client's people; an empty text
         ends it. TaskFailed with what the installer wrote last, if they cannot be installed."""
         options = self._options
@@ -53,7 +57,7 @@ class Environments:
         try:
             make_private(self._root)
             folder = self._folders.use(
-                f"{family}-{_key(requirements)}",
+                f"{sharers}-{_key(requirements)}",
                 build.fill,
                 lambda directory: (directory / _DONE).exists(),
                 # One process builds at a time, and a process that waits for it gives up a little later.
@@ -84,7 +88,7 @@ class _Build:
         self._options = options
         self._tell = tell
         self._is_told = False
-        self._head = [uv] if (uv := shutil.which("uv")) else [sys.executable, "-m", "pip"]
+        self._head = [uv] if (uv := shutil.which("uv")) else without_directory([sys.executable, "-m", "pip"])
         self._installer = "uv" if uv else "pip"
         count = len([line for line in requirements.splitlines() if line[:1] not in ("", " ", "\t", "-", "#")])
         self._packages = f"{count:,} required package{'' if count == 1 else 's'}"
@@ -153,8 +157,19 @@ class _Build:
                         self._say(f"still installing {self._packages} after {seconds:.0f} s{_last_line(output)}")
         finally:
             if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+                _end_with_children(process)
+
+
+def _end_with_children(process: subprocess.Popen[bytes]) -> None:
+    """Ends an installer that runs, and the builds that it has started. All of them stay in the process group of the
+    processor, because they must end as well when the processor is killed: so the group cannot name them here."""
+    process.send_signal(signal.SIGSTOP)  # it starts no more
+    ended = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    for child in ended:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
 
 
 def _last_line(output: int) -> str:

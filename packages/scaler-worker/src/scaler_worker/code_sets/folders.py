@@ -7,8 +7,9 @@ So a folder is whole, or not there, however its maker ends. Locks are flocks, wh
 process.
 
 All of it lies in a directory of ours that no other account can enter. What has not been used for longest is removed
-when all folders together are larger than the bound; what was left by makers that have been killed, when the next is
-made.
+when all folders together are larger than the bound, or are too many: each takes names and inodes, however small it is,
+and each maker looks at all. What was left by makers that have been killed is removed when the next folder is made, and
+the locks of a folder that could not be made, at once.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from io import FileIO
 from pathlib import Path
 
 LOCK_PAUSE_SECONDS = 0.02
 """A waiting process looks again so often: a flock that waits could not be interrupted on every system."""
 
+FOLDERS_MAX = 256
+"""So many folders are kept, besides those in use."""
+
 _LOCK = ".lock"
 _OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_OPENER = partial(os.open, mode=0o600)
+"""Without a frame of Python, in which an interrupt could lose the descriptor."""
 _MAKER = ".maker"
 _MAKING = ".making-"
 _DAMAGED = ".damaged"
@@ -67,12 +75,15 @@ class Folders:
                     if not is_whole(folder):  # another process may have made it meanwhile
                         self._make(folder, make)
                 finally:
-                    os.close(maker)
-            os.utime(held)
+                    maker.close()
+            os.utime(held.fileno())
         except BaseException:
-            os.close(held)
+            held.close()
+            if not folder.exists():
+                self._remove_if_unused(folder)
             raise
-        self._held.append(held)
+        self._held.append(os.dup(held.fileno()))  # the same lock: until `release`, or the end of this process
+        held.close()
         return folder
 
     def release(self) -> None:
@@ -80,21 +91,20 @@ class Folders:
         while self._held:
             os.close(self._held.pop())
 
-    def _locked(self, name: str, how: int, give_up_at: float) -> int:
+    def _locked(self, name: str, how: int, give_up_at: float) -> FileIO:
+        """Returns the file with its lock. An interrupt may come before the caller has it: then the lock goes with the
+        file object, and not only with this process."""
         path = self._directory / name
         while True:
-            lock = os.open(path, _OPEN_LOCK, 0o600)
-            try:
-                while not _try_lock(lock, how):
-                    if time.monotonic() >= give_up_at:
-                        raise FolderError("another process has been making it for too long")
-                    time.sleep(LOCK_PAUSE_SECONDS)
-                if _is_same_file(lock, path):
-                    return lock
-            except BaseException:
-                os.close(lock)
-                raise
-            os.close(lock)  # it was removed while we waited for it
+            lock = FileIO(path, "a+", opener=_OPENER)
+            while not _try_lock(lock.fileno(), how):
+                if time.monotonic() >= give_up_at:
+                    lock.close()
+                    raise FolderError("another process has been making it for too long")
+                time.sleep(LOCK_PAUSE_SECONDS)
+            if _is_same_file(lock.fileno(), path):
+                return lock
+            lock.close()  # it was removed while we waited for it
 
     def _make(self, folder: Path, make: Callable[[Path], None]) -> None:
         """With the lock of its maker."""
@@ -125,7 +135,11 @@ class Folders:
             if key == own_key:
                 _remove(path)
                 continue
-            lock = os.open(self._directory / (key + _MAKER), _OPEN_LOCK, 0o600)
+            try:
+                lock = os.open(self._directory / (key + _MAKER), _OPEN_LOCK & ~os.O_CREAT)
+            except FileNotFoundError:
+                _remove(path)  # a maker at work has a lock
+                continue
             try:
                 if _try_lock(lock, fcntl.LOCK_EX):
                     _remove(path)
@@ -133,18 +147,18 @@ class Folders:
                 os.close(lock)
 
     def _remove_unused(self, most_bytes: int) -> None:
-        """Until what is left has no more than so many bytes, or is in use."""
+        """Until what is left is less than `FOLDERS_MAX` folders with no more than so many bytes, or is in use."""
         folders = []
         for path in self._entries():
             if path.name.endswith(_LOCK):
                 folder = path.with_suffix("")
                 folders.append((_used_at(path), _size_noted(folder), folder))
-        left = sum(size for _, size, _ in folders)
+        left, count = sum(size for _, size, _ in folders), len(folders)
         for _, size, folder in sorted(folders):
-            if left <= most_bytes:
+            if left <= most_bytes and count <= FOLDERS_MAX:
                 return
             if self._remove_if_unused(folder):
-                left -= size
+                left, count = left - size, count - 1
 
     def _remove_if_unused(self, folder: Path) -> bool:
         path = folder.with_name(folder.name + _LOCK)
@@ -167,7 +181,17 @@ class Folders:
 
 
 def root_of(directory: str) -> Path:
-    return Path(directory or os.path.join(tempfile.gettempdir(), f"scaler-code-{os.getuid()}"))
+    """Returns the directory of the options, or one that all workers of this account and host find. Any account can make
+    names in the directory for temporary files: where ours is taken there, the user's own cache has it."""
+    if directory:
+        return Path(directory)
+    name = f"scaler-code-{os.getuid()}"
+    shared = Path(tempfile.gettempdir(), name)
+    try:
+        make_private(shared)
+    except OSError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / name
+    return shared
 
 
 def make_private(directory: Path) -> None:

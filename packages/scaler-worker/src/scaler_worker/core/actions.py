@@ -101,6 +101,13 @@ class KillProcessor:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveBackKept:
+    """Forget the values that are kept for tasks to come, also while a task runs."""
+
+    processor: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopProcessor:
     """Idle and not needed: let it leave."""
 
@@ -142,5 +149,6 @@ class Finish:
 
 Action = (
     Send | StartProcessor | HandOver | Resume | Interrupt | Reclaim | AskStack | SampleStacks | LookAtProcess | Suspend
-    | Unsuspend | KillProcessor | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement | Finish
+    | Unsuspend | KillProcessor | GiveBackKept | StopProcessor | Log | TellStatus | Remember | AwaitAcknowledgement
+    | Finish
 )  # fmt: skip

@@ -17,10 +17,10 @@ from math import inf
 from typing import Any
 
 from scaler_protocol.codes import CANCEL_TOO_LATE, KIND_INLINE, STATUS_PROCESSOR_DIED, STATUS_SUCCESS
-from scaler_protocol.columns import join_ids, split_ids
+from scaler_protocol.columns import PROFILE, join_ids, split_ids
 from scaler_protocol.holding.credit import Load, credit_limit, nested_reserve
 from scaler_protocol.holding.tasks import Task, tasks_of
-from scaler_protocol.ids import ObjectId, TaskId
+from scaler_protocol.ids import USER_BYTES, ObjectId, TaskId
 from scaler_protocol.messages import (
     Cancel,
     Credit,
@@ -37,14 +37,17 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_worker.core import (
+    beginning,
     deadlines,
     events,
+    giving_back,
     grouping,
     handing,
     nesting,
     presenting,
     recycling,
     stacks,
+    starting,
     stopping,
     suspension,
 )
@@ -77,6 +80,7 @@ class AgentCore:
             events.ProcessorBroken: self._on_broken,
             events.ProcessorExited: self._on_exited,
             events.MemoryRead: self._on_memory_read,
+            events.BegunSeen: lambda event, now: beginning.seen(self.tables, event, now),
             events.DrainRequested: self._on_drain,
             events.Acknowledged: self._on_acknowledged,
             events.RoundEnded: self._on_round_ended,
@@ -113,10 +117,10 @@ class AgentCore:
 
     def credit(self, now: float) -> Credit:
         load = self.tables.load(now)
-        return Credit(self._limit(load), 0 if self.tables.is_draining else nested_reserve(load.places))
+        return Credit(self._limit(load), 0 if self.tables.takes_none else nested_reserve(load.places))
 
     def _limit(self, load: Load) -> int:
-        return 0 if self.tables.is_draining else max(credit_limit(load), self.tables.room.floor)
+        return 0 if self.tables.takes_none else max(credit_limit(load), self.tables.room.floor)
 
     def _do(self, action: Action) -> None:
         self.tables.actions.append(action)
@@ -168,8 +172,8 @@ class AgentCore:
             return
         if dispatch.header.code_tag and tables.code_guard.refuses(tasks, tables.results):
             return
-        if dispatch.header.code_set:
-            grouping.note_code_set(tables)
+        if dispatch.header.code_set or dispatch.header.owner_grant[:USER_BYTES] != tables.user:
+            grouping.note(tables, dispatch.header)
         for task in tasks:
             tables.tasks[task.id] = task
         tables.ahead.forget_ended(tables.tasks)
@@ -196,7 +200,7 @@ class AgentCore:
                 self.tables.withdraw(task)
                 self.tables.forget(task)
                 returned.append(task.id)
-        returned += self._take_untimely()
+        returned += giving_back.take_untimely(self.tables)
         self._send(Returned(join_ids(returned)))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
@@ -215,30 +219,17 @@ class AgentCore:
         self._send_credit(now)
         for processor in tables.processors.values():
             tables.reclaim(processor)
-        self._return_queue()
-
-    def _return_queue(self) -> None:
-        for task in self.tables.queue.clear():
-            self.tables.forget(task)
-            self.tables.untimely.append(task.id)
-        self.tables.give_back_waiting()
-        self._send_untimely()
-
-    def _send_untimely(self) -> None:
-        if self.tables.untimely:
-            self._send(Returned(join_ids(self._take_untimely()), is_recall_answer=False))
-
-    def _take_untimely(self) -> list[TaskId]:
-        untimely, self.tables.untimely = self.tables.untimely, []
-        return untimely
+        giving_back.return_queue(tables)
 
     # ------------------------------------------------------------ the processors
 
     def _on_ready(self, event: events.ProcessorReady, now: float) -> None:
         processor = self.tables.processors[event.processor]
         processor.process_id = event.process_id
-        self.tables.start_failures = 0
         self._step(processor, Step.READY, now)
+        if processor.state is State.IDLE:  # and was not told to stop just before
+            starting.note_ready(self.tables)
+            self._rest(now)
 
     def _on_tasks_ended(self, event: events.TasksEnded, now: float) -> None:
         tables = self.tables
@@ -270,7 +261,7 @@ class AgentCore:
             else:  # as `Durations.add`, which would be one more call for each
                 means[function] = mean + (seconds - mean) * (0.5 if seconds > mean else 0.1)
             if status == events.INTERRUPTED:
-                self._end_interrupted(task)
+                self._end_interrupted(task, profile)
                 continue
             del tasks[task.id]
             add_result((task.id, task.attempt, status, kind, value, profile, task.header))
@@ -287,9 +278,9 @@ class AgentCore:
             tables.ahead.remember(task.id, kind, value)
         self._after_end(processor, now)
 
-    def _end_interrupted(self, task: Task) -> None:
+    def _end_interrupted(self, task: Task, profile: bytes) -> None:
         if task.stop is not None:
-            stopping.end_stopped(self.tables, task)
+            stopping.end_stopped(self.tables, task, profile)
             return
         # We only interrupt with a stop order, so this is user code that raises our exception itself.
         self.tables.forget(task)
@@ -315,7 +306,7 @@ class AgentCore:
             return
         processor.is_extra = False
         self.tables.durations.note_wait(processor.slice[0].function)
-        self._take_back(processor)
+        giving_back.take_rest(self.tables, processor)
 
     def _on_stacks_sampled(self, event: events.StacksSampled, now: float) -> None:
         if not self.tables.stack_samples.add(event.trees, now):
@@ -333,27 +324,15 @@ class AgentCore:
         if event.number == 0:
             self._take_back_all(processor, now)
         elif self._is_first(processor, event.number, now):
-            self._take_back(processor)
+            giving_back.take_rest(self.tables, processor)
 
     def _take_back_all(self, processor: Processor, now: float) -> None:
         """It was between two tasks: nothing of its slice has begun."""
         if not processor.slice:
             return
-        self._take_back(processor)
-        self._return([processor.slice.popleft()])
+        giving_back.take_rest(self.tables, processor)
+        giving_back.to_queue(self.tables, [processor.slice.popleft()])
         self._after_end(processor, now)
-
-    def _take_back(self, processor: Processor) -> None:
-        self._return(self.tables.take_rest(processor))
-
-    def _return(self, rest: list[Task]) -> None:
-        self.tables.return_to_queue(rest)
-        for task in rest:
-            if task.stop is not None and task.id in self.tables.tasks:
-                self.tables.withdraw(task)
-                stopping.end_stopped(self.tables, task)
-        if self.tables.is_draining:
-            self._return_queue()
 
     def _on_printed(self, event: events.TaskPrinted, now: float) -> None:
         first = self.tables.processors[event.processor].first
@@ -364,7 +343,8 @@ class AgentCore:
         self._break(self.tables.processors[event.processor], event.text, now)
 
     def _on_memory_read(self, event: events.MemoryRead, now: float) -> None:
-        recycling.note_memory(self.tables, self.tables.processors[event.processor], event.used_bytes, now)
+        processor = self.tables.processors[event.processor]
+        recycling.note_memory(self.tables, processor, event.used_bytes, event.kept_bytes, now)
 
     def _on_exited(self, event: events.ProcessorExited, now: float) -> None:
         tables = self.tables
@@ -372,26 +352,29 @@ class AgentCore:
         before = processor.state
         processor.step(Step.EXIT, now)
         if before is State.STARTING:
-            handing.note_start_failure(tables, now)
-            self._do(Log(True, f"processor {processor.number} {describe_exit(event.exit_code)} before it was ready"))
+            starting.note_exit(tables, processor, event.exit_code, now)
         elif before is not State.STOPPING:
             self._do(Log(True, f"processor {processor.process_id} {describe_exit(event.exit_code)}"))
-        self._take_back(processor)
-        if processor.slice:
+        giving_back.take_rest(self.tables, processor)
+        if beginning.was_not_begun(processor):
+            giving_back.to_queue(tables, [processor.slice.popleft()])
+        elif processor.slice:
             was_killed = before is State.STOPPING and not processor.is_broken
             task = processor.slice.popleft()
             is_returned = was_killed and task.stop is None and not tables.is_draining
+            seconds = max(0.0, now - processor.first_since)
             if not is_returned:
-                tables.run_times.note(task.function, max(0.0, now - processor.first_since))
+                tables.run_times.note(task.function, seconds)
             if tables.sampler is not None and not is_returned:
                 status = task.stop.status if task.stop is not None else STATUS_PROCESSOR_DIED
                 tables.sampler.note_death(processor, task, status, now)
-            self._end_with_processor(task, event, was_killed)
+            self._end_with_processor(task, event, was_killed, PROFILE.pack(int(seconds * 1e9), 0, 0))
 
-    def _end_with_processor(self, task: Task, event: events.ProcessorExited, was_killed: bool) -> None:
+    def _end_with_processor(self, task: Task, event: events.ProcessorExited, was_killed: bool, profile: bytes) -> None:
+        """Ends or requeues a task whose processor has ended. Nothing is known of the task but for how long it ran."""
         tables = self.tables
         if task.stop is not None:
-            stopping.end_stopped(tables, task)
+            stopping.end_stopped(tables, task, profile)
         elif was_killed and not tables.is_draining:
             # We killed the processor for the task before this one, which ended at the last moment.
             tables.return_to_queue([task])
@@ -399,7 +382,8 @@ class AgentCore:
             tables.forget(task)
             error = processor_died(tables.settings.worker_name, event.exit_code, event.peak_memory_bytes)
             value = tables.settings.encode_error(error)
-            tables.results.add(task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, task.header)
+            row = task.id, task.attempt, STATUS_PROCESSOR_DIED, KIND_INLINE, value, profile, task.header
+            tables.results.append(row)
 
     def _is_first(self, processor: Processor, number: int, now: float) -> bool:
         if processor.slice and processor.slice[0].number == number:
@@ -435,7 +419,9 @@ class AgentCore:
         if not is_quiet:
             stopping.enforce(tables, now)
             handing.reclaim_stuck(tables, now)
+            starting.settle(tables, now)
             handing.hand_out(tables, now)
+            self._rest(now)
             handing.stop_surplus(tables, now)
             suspension.arrange(tables, now)
             if tables.stacks:
@@ -445,6 +431,17 @@ class AgentCore:
         if tables.drain_until is not None:
             self._leave_if_drained(tables.drain_until, now)
         self._is_quiet = is_quiet
+
+    def _rest(self, now: float) -> None:
+        """If no processor can be had, what has not begun goes to other workers, and nothing more may come (WRK-65)."""
+        tables = self.tables
+        is_in_trouble = tables.trouble != ""
+        if is_in_trouble and tables.is_connected:
+            giving_back.return_queue(tables)
+        if is_in_trouble is not tables.is_resting and tables.is_connected:
+            # Not with the next results: these cannot say that no deeper task may come, nor that it may again.
+            self._send_credit(now)
+            self._do(TellStatus())
 
     def _leave_if_drained(self, until: float, now: float) -> None:
         """A scheduler that has just died acknowledges nothing: then what was sent is kept for its successor."""
@@ -470,7 +467,7 @@ class AgentCore:
         if tables.ahead.waiting and credit_limit(load) <= load.places + load.lent_places:
             # Tasks are long here, and nothing is to queue behind them: what waits would keep out what is more urgent.
             tables.give_back_waiting()
-        self._send_untimely()
+        giving_back.send_untimely(tables)
         if len(tables.results):
             for message, rows in tables.results.take_with_rows(limit):
                 self._send(message)
@@ -491,5 +488,5 @@ class AgentCore:
 
     def _send_credit(self, now: float) -> None:
         credit = self.credit(now)
-        self.tables.sent_credit = credit.limit
+        self.tables.sent_credit, self.tables.is_resting = credit.limit, self.tables.trouble != ""
         self._send(credit)

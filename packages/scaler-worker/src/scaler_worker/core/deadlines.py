@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaler_worker.core import handing, nesting, recycling, suspension
+from scaler_worker.core import handing, nesting, recycling, starting, suspension
 from scaler_worker.core.tables import Tables
 
 
@@ -23,6 +23,9 @@ def _deadlines(tables: Tables) -> Iterator[float]:
             yield processor.timeout_at
         if processor.can_give_back:
             yield processor.first_since + handing.STUCK_SECONDS
+    resume_due_at = handing.resume_due_at(tables)
+    if resume_due_at is not None:
+        yield resume_due_at
     yield from suspension.changes_at(tables)
     yield from (question.until for question in tables.stacks.values() if not question.is_overdue)
     if tables.presenting.until is not None:
@@ -35,7 +38,6 @@ def _deadlines(tables: Tables) -> Iterator[float]:
         if not recycling.awaits_reading(tables):
             dues += [handing.fallback_at(tables), handing.held_back_until(tables)]
         yield from (due_at for due_at in dues if due_at is not None)
-    if tables.start_not_before:
-        yield tables.start_not_before
+    yield from starting.due_at(tables)
     for processor in handing.surplus_processors(tables)[:1]:
         yield processor.since + handing.IDLE_SECONDS

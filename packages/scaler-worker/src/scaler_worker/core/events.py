@@ -108,10 +108,21 @@ class ProcessorExited:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRead:
-    """How much memory a processor has, with what its tasks have started, and without what is shared with others."""
+    """How much memory a processor has, with what its tasks have started, and without what is shared with others. Of
+    that, the values that it keeps for tasks to come."""
 
     processor: int
     used_bytes: int
+    kept_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSeen:
+    """The last task that the processor has begun, and when; 0: none."""
+
+    processor: int
+    number: int
+    begun_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +145,5 @@ class RoundEnded:
 Event = (
     Opened | Received | Lost | Started | ProcessorReady | TasksEnded | TaskBlocked | ResumeWanted | GaveBack
     | StackTaken | StacksSampled | ProcessSeen | TaskPrinted | ProcessorBroken | ProcessorExited | MemoryRead
-    | DrainRequested | Acknowledged | RoundEnded
+    | BegunSeen | DrainRequested | Acknowledged | RoundEnded
 )  # fmt: skip

@@ -1,13 +1,15 @@
-"""Which processor may run which task: a process that has imported one code set runs no tasks of another. (WRK-50)
+"""Which processor may run which task: a process that has run tasks of one user runs no tasks of another (WRK-70), and
+one that has imported one code set runs no tasks of another code set (WRK-50).
 
-A *group* is all tasks of one family with one code set; tasks without a code set are one group. A processor belongs to
-the group of the first task that it is handed, for its life. What it has imported would be found by the tasks of others,
-under the same names and with other contents. So another group's task gets another processor: one that waits for it, a
-new one, or the one that is started in place of an idle processor of a third group.
+A *group* is all tasks of one family with one code set, or all tasks of one user without a code set. A processor belongs
+to the group of the first task that it is handed, for its life. What its tasks have imported or changed would be found
+by the tasks of others: a module of the same name, a variable of the environment, another `divmod` in `builtins`. So a
+task of another group gets another processor: one that waits for it, a new one, or the one that is started in place of
+an idle processor of a third group.
 
 Where a worker has GPUs, a processor has some of them for its life, too, and runs tasks that need so many (devices.py).
 
-While no task has ever had a code set, and there are no GPUs, none of this is looked at.
+While all tasks have been of one user and without a code set, and there are no GPUs, none of this is looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaler_protocol.holding.tasks import Task
-from scaler_protocol.ids import family_in
+from scaler_protocol.ids import USER_BYTES, family_in
 from scaler_protocol.messages import TaskHeader
 from scaler_worker.core import devices, recycling
 from scaler_worker.core.processors import Processor, State
@@ -24,33 +26,47 @@ from scaler_worker.core.tables import SPARE_PROCESSORS, Tables
 _NO_GROUP = b""
 
 
-def group_of(header: TaskHeader) -> bytes:
-    if not header.code_set:
+def group_of(tables: Tables, header: TaskHeader) -> bytes:
+    if header.code_set:
+        return header.code_set + family_in(header.owner_grant, header.client)
+    return _user_of(tables, header)
+
+
+def _user_of(tables: Tables, header: TaskHeader) -> bytes:
+    """Returns what families of one user have in common (HSK-43). Empty: there are no keys, or processors are shared."""
+    if tables.settings.shares_processors:
         return _NO_GROUP
-    return header.code_set + family_in(header.owner_grant, header.client)
+    return family_in(header.owner_grant, header.client)[:USER_BYTES]
 
 
-def note_code_set(tables: Tables) -> None:
-    """The first task with one has come: what has run until now ran without."""
-    if not tables.is_grouped:
-        tables.is_grouped = True
-        for processor in tables.processors.values():
-            if processor.last_number:
-                processor.group = _NO_GROUP
+def note(tables: Tables, header: TaskHeader) -> None:
+    """Begins to group the processors if tasks have come that are not like all before them. Those before were of one
+    user and without a code set."""
+    if tables.is_grouped:
+        return
+    user = _user_of(tables, header)
+    if tables.user is None:
+        tables.user = user
+    if user == tables.user and not header.code_set:
+        return
+    tables.is_grouped = True
+    for processor in tables.processors.values():
+        if processor.last_number:
+            processor.group = tables.user
 
 
 def join(tables: Tables, processor: Processor, task: Task) -> tuple[str, ...] | None:
     """It is about to be handed this task. If that is its first one: the GPUs that it has from now on."""
     if processor.group is not None:
         return None
-    processor.group = group_of(task.header)
+    processor.group = group_of(tables, task.header)
     processor.gpus = devices.choice(tables, task.header)
     return processor.gpus if tables.settings.gpus else None
 
 
 def is_for(tables: Tables, processor: Processor, header: TaskHeader) -> bool:
     """It has run tasks, and such tasks are what it is for."""
-    return processor.group == group_of(header) and devices.suits(tables, processor, header)
+    return processor.group == group_of(tables, header) and devices.suits(tables, processor, header)
 
 
 def takes(tables: Tables, processor: Processor, task: Task) -> bool:
@@ -74,7 +90,7 @@ class Slice:
     def takes(self, header: TaskHeader) -> bool:
         if self._processor.group is not None:
             return is_for(self._tables, self._processor, header)
-        kind = group_of(header), devices.amount_of(header) if self._tables.settings.gpus else 0
+        kind = group_of(self._tables, header), devices.amount_of(header) if self._tables.settings.gpus else 0
         self._kind = self._kind or kind
         return self._kind == kind
 

@@ -3,6 +3,10 @@
 A *place* is the right to run; a worker has `places` of them (one, usually). A processor that runs holds a place, one
 that is blocked has lent it to others and must get one again before it goes on. So a task that waits for its children
 never keeps them from running (WRK-6), and no more tasks than places compute at once.
+
+But what has borrowed a place may run for hours, or for ever, and have nothing to do with the task that lent it. So a
+task that wants to go on waits for a bounded time, and then goes on beside the others (WRK-67): the worker is
+oversubscribed until one of them has ended, for every task that runs counts when it is asked whether a place is free.
 """
 
 from __future__ import annotations
@@ -34,13 +38,15 @@ STUCK_SECONDS = 2 * LONGEST_SLICE_SECONDS
 """A first task that runs this long was not tiny after all: what waits behind it is taken back."""
 OVERLONG_SECONDS = 4 * LONGEST_SLICE_SECONDS
 """A slice that has so much work left, as two reports in a row say, is no slice: its estimate was of another time."""
+RESUME_SECONDS = 0.1
+"""The wait of a task whose children have ended for a place, before the task goes on without one. The wait is twice as
+long for each task that runs beyond the places already, so that not many compute at once where tasks are merely long."""
+LONGEST_RESUME_SECONDS = 5.0
 FALLBACK_SECONDS = 0.1
 """How long a deeper task waits behind a running shallower one that has not said it is blocked."""
 REFUSE_SECONDS = 30.0
 """How long it waits when, besides, no further processor may be started: then the answer is an error, not a hang."""
 IDLE_SECONDS = 10.0
-START_BACKOFF_SECONDS = 0.1
-START_BACKOFF_LIMIT_SECONDS = 10.0
 
 
 def slice_seconds(estimate: float) -> float:
@@ -82,8 +88,35 @@ def _grant_resumes(tables: Tables, now: float) -> None:
     for processor in waiting:
         # An interrupted task only wants to unwind: making it wait for a place could outlast its grace.
         if tables.free_places() > 0 or processor.slice[0].stop is not None:
-            processor.step(Step.GRANT, now)
-            tables.actions.append(Resume(processor.number))
+            _grant(tables, processor, now)
+    due_at = resume_due_at(tables)
+    if due_at is not None and now >= due_at:
+        tables.resumed_at = now
+        processor = _longest_waiting(tables)
+        processor.is_extra = True
+        _grant(tables, processor, now)
+
+
+def _grant(tables: Tables, processor: Processor, now: float) -> None:
+    processor.step(Step.GRANT, now)
+    tables.actions.append(Resume(processor.number))
+
+
+def _longest_waiting(tables: Tables) -> Processor:
+    return min((p for p in tables.processors.values() if p.state is _RESUMING), key=lambda processor: processor.since)
+
+
+def resume_due_at(tables: Tables) -> float | None:
+    """Returns when one more task goes on beyond the places. None: no task waits for one. (WRK-67)
+
+    One task at a time, the longest waiting first. No task waits for ever, and no process is started for it: at most as
+    many run as the worker has processors.
+    """
+    if not tables.count(_RESUMING):
+        return None
+    beyond = min(max(-tables.free_places(), 0), 10)
+    wait_seconds = min(RESUME_SECONDS * 2.0**beyond, LONGEST_RESUME_SECONDS)
+    return max(_longest_waiting(tables).since, tables.resumed_at) + wait_seconds
 
 
 def _fill_places(tables: Tables, least_depth: int, now: float) -> None:
@@ -110,7 +143,7 @@ def _takes_first(tables: Tables, processor: Processor) -> bool:
 def _top_up(tables: Tables, least_depth: int, now: float) -> None:
     """Add to a slice before it runs out, so that its processor never waits for the agent."""
     for processor in tables.processors.values():
-        if processor.state is not State.RUNNING or processor.is_reclaiming or processor.is_worn:
+        if processor.state is not State.RUNNING or processor.is_reclaiming or processor.is_worn or processor.is_extra:
             continue
         most = slice_seconds(processor.slice[0].estimate_seconds)
         if processor.outstanding_seconds < most / 2 and now - processor.first_since < most:
@@ -277,7 +310,7 @@ def _refuse_first(tables: Tables) -> None:
     )
     tables.queue.remove(task)
     tables.forget(task)
-    value = tables.settings.encode_error(TaskError(code=TOO_DEEP, type_name="TooDeep", message=text))
+    value = tables.settings.encode_error(TaskError(code=TOO_DEEP, type_name="NestingTooDeepError", message=text))
     tables.results.add(task.id, task.attempt, STATUS_REFUSED, KIND_INLINE, value, task.header)
 
 
@@ -288,8 +321,8 @@ def wanted_processors(tables: Tables) -> int:
     wanted = max(tables.free_places(), 0)
     if tables.recycles:
         wanted += sum(p.is_worn and p.state is State.RUNNING for p in tables.processors.values())
-    if task is not None and wanted == 0 and _is_held_up(tables, task):
-        wanted = 1
+    if wanted == 0 and (tables.trouble or (task is not None and _is_held_up(tables, task))):
+        wanted = 1  # in trouble: to find out when starting works again
     return wanted
 
 
@@ -337,9 +370,3 @@ def surplus_processors(tables: Tables) -> list[Processor]:
         return []
     idle = sorted(grouping.available(tables), key=lambda processor: processor.since)
     return idle[: max(len(idle) - tables.settings.places - SPARE_PROCESSORS, 0)]
-
-
-def note_start_failure(tables: Tables, now: float) -> None:
-    tables.start_failures += 1
-    backoff = START_BACKOFF_SECONDS * 2 ** min(tables.start_failures - 1, 10)
-    tables.start_not_before = now + min(backoff, START_BACKOFF_LIMIT_SECONDS)

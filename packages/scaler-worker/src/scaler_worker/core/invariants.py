@@ -29,14 +29,16 @@ def check(core: AgentCore) -> None:
     assert tables.is_connected or not tables.presenting.may_begin, "without a session nothing begins"
     assert tables.presenting.until is None or not tables.is_connected, "what is held has been presented, or dropped"
     assert not tables.actions, "actions are returned with the event that caused them"
+    goes_on = tables.count(State.STARTING, State.STOPPING) or tables.start_not_before > 0
+    assert not tables.trouble or goes_on or tables.is_draining, "a worker in trouble tries to get out of it"
     if tables.is_quiet():
         assert deadlines.next_deadline(tables) is None, "what is quiet waits for no time"
         assert tables.count(State.IDLE) >= handing.wanted_processors(tables), "what is quiet starts no processor"
 
 
 def _check_group(tables: Tables, processor: Processor) -> None:
-    groups = {grouping.group_of(task.header) for task in processor.slice}
-    assert groups <= {processor.group}, "a processor has tasks of one group (WRK-50)"
+    groups = {grouping.group_of(tables, task.header) for task in processor.slice}
+    assert groups <= {processor.group}, "a processor has tasks of one group (WRK-50, WRK-70)"
     ids = tables.settings.gpus
     for amount in {devices.amount_of(task.header) for task in processor.slice} if ids else ():
         assert len(processor.gpus) == (len(ids) if amount < 0 else min(amount, len(ids))), "tasks see what they need"

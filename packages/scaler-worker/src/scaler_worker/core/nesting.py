@@ -108,7 +108,7 @@ def keep_room(tables: Tables, now: float) -> None:
 
 def room_due_at(tables: Tables) -> float | None:
     """When room has to be made. None: there is some, or it is of no use."""
-    if tables.is_draining or len(tables.tasks) < tables.sent_credit + nested_reserve(tables.settings.places):
+    if tables.takes_none or len(tables.tasks) < tables.sent_credit + nested_reserve(tables.settings.places):
         return None
     depth, since = _waiting(tables)
     first = tables.queue.first()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.codes import STATUS_CANCELED
+from scaler_protocol.holding.tasks import Task
 from scaler_protocol.messages import Holding
 from scaler_protocol.session import Lost, Opened
 from scaler_worker.core import stopping
@@ -35,12 +36,16 @@ def _forget_session(tables: Tables) -> None:
     tables.cancel_replies.clear()
 
 
+def _is_canceled(task: Task) -> bool:
+    return task.stop is not None and task.stop.status == STATUS_CANCELED
+
+
 def _end_canceled(tables: Tables, processor: Processor, now: float) -> None:
     """Its client counts a task that is being canceled as ended, so no scheduler is presented it."""
     first = processor.first
-    if first is None or not any(task.stop and task.stop.status == STATUS_CANCELED for task in processor.slice):
+    if first is None or not any(map(_is_canceled, processor.slice)):
         return
-    if first.stop is not None and first.stop.status == STATUS_CANCELED:
+    if _is_canceled(first):
         if processor.state is not State.STOPPING:
             stopping.kill(tables, processor, now)
         rest = tables.take_rest(processor)
@@ -83,7 +88,9 @@ def opened(tables: Tables, event: Opened, now: float) -> list[Holding]:
     tables.results.limits = event.welcome.limits
     # A processor that has not given back what is behind its first task may have begun it.
     begun = {task.id for processor in tables.processors.values() for task in processor.slice}
-    messages = tables.presenting.opened(event, tables.tasks, begun, tables.results)
+    # Of the tasks that are being canceled, those are still here that a processor has not given back yet.
+    held = {task_id: task for task_id, task in tables.tasks.items() if not _is_canceled(task)}
+    messages = tables.presenting.opened(event, held, begun, tables.results)
     if not messages and tables.presenting.until is not None:
         drop_all(tables, now)
     return messages

@@ -89,7 +89,7 @@ class Processor:
     outstanding_seconds: float = 0.0  #: the sum of the slice's estimates
     slow_reports: int = 0  #: in a row, by which the slice takes far longer than that
     last_number: int = 0  #: of the last task handed over
-    is_extra: bool = False  #: runs beyond the worker's places, because a deeper task had waited too long
+    is_extra: bool = False  #: begun or resumed beyond the places, because it had waited too long
     reclaim_serial: int = 0
     is_broken: bool = False  #: killed because it broke the local channel, so that its first task is to blame
     is_reclaiming: bool = False  #: asked to give back what it has not begun, and has not answered
@@ -99,12 +99,15 @@ class Processor:
     timeout_at: float | None = None  #: when the first task has run for its `timeout_seconds`
     ended_count: int = 0  #: tasks it has ended
     is_worn: bool = False  #: it gets no further task, and leaves when it is idle (WRK-44)
-    memory_bytes: int = 0  #: when last read
+    memory_bytes: int = 0  #: when last read, without the values that it keeps
+    gives_back: bool = False  #: it was told to give those back, and has not done so
     memory_at: float = -inf  #: when that was
     low_until: float = inf  #: until then it is below the soft limit of memory for certain
     is_unread: bool = False  #: it gets no task before its memory is read again
-    group: bytes | None = None  #: whose tasks it runs, since the first one (WRK-50); kept where tables.is_grouped
+    group: bytes | None = None  #: whose tasks it runs, since the first one (grouping.py); kept where tables.is_grouped
     gpus: tuple[str, ...] = ()  #: all that its tasks see, since the first one (devices.py)
+    has_not_begun: bool = False  #: its first task, when that was last looked at (beginning.py)
+    is_late: bool = False  #: it has been starting for longer than tasks wait for that
     is_low: bool = True  #: it was below that limit at some time since its first task began
 
     def step(self, step: Step, now: float) -> None:

@@ -8,6 +8,10 @@ A processor is *worn* when it gets no further task: it has ended as many as it m
 limit. A worn processor goes as soon as it is idle, which is between two tasks: a task that waits for its children is
 never idle. Its successor is started while it runs its last task.
 
+The values that a processor keeps for tasks to come are no task's, and never a reason to end one: they are not counted,
+and near the limit they are given back. They are an eighth of the limit at most (`kept.py`). That is how far a processor
+can be above it, and only until its task lets the signal be handled.
+
 At the hard limit the processor is killed. Its task is to blame if it began when the processor was below the soft limit,
 or has been seen there since. Otherwise memory that earlier tasks left may be the cause: then the task ends as one whose
 processor died, so that it runs again, in another processor.
@@ -21,7 +25,8 @@ from math import inf
 from scaler_protocol.codes import MEMORY_LIMIT, STATUS_TIMED_OUT
 from scaler_protocol.holding.tasks import StopOrder, Task
 from scaler_protocol.messages import TaskError
-from scaler_worker.core.actions import KillProcessor, Log, StopProcessor
+from scaler_protocol.running.kept import most_kept_bytes
+from scaler_worker.core.actions import GiveBackKept, KillProcessor, Log, StopProcessor
 from scaler_worker.core.processors import Processor, State, Step
 from scaler_worker.core.tables import Tables
 
@@ -72,8 +77,12 @@ def awaits_reading(tables: Tables) -> bool:
     return any(processor.is_unread and processor.state is _IDLE for processor in tables.processors.values())
 
 
-def note_memory(tables: Tables, processor: Processor, used_bytes: int, now: float) -> None:
+def note_memory(tables: Tables, processor: Processor, used_bytes: int, kept_bytes: int, now: float) -> None:
     """One reading."""
+    if kept_bytes:
+        used_bytes = _without_kept(tables, processor, used_bytes, kept_bytes)
+    else:
+        processor.gives_back = False
     processor.memory_bytes, processor.memory_at = used_bytes, now
     processor.is_unread = False
     if processor.state in _UNREAD:
@@ -88,6 +97,14 @@ def note_memory(tables: Tables, processor: Processor, used_bytes: int, now: floa
         _end_over_limit(tables, processor, now)
     elif processor.is_worn and used_bytes >= soft:
         tables.reclaim(processor)  # what waits behind a task that needs so much begins elsewhere
+
+
+def _without_kept(tables: Tables, processor: Processor, used_bytes: int, kept_bytes: int) -> int:
+    """Takes off what is kept, and no more than can be: code of users can write to the page that tells it."""
+    if used_bytes >= soft_bytes(tables) and not processor.gives_back:
+        processor.gives_back = True
+        tables.actions.append(GiveBackKept(processor.number))
+    return used_bytes - min(kept_bytes, used_bytes, most_kept_bytes(tables.settings.memory_bytes))
 
 
 def _note_bound(processor: Processor, soft: int) -> None:
@@ -110,6 +127,7 @@ def note_handed(tables: Tables, processor: Processor) -> None:
 def note_begun(processor: Processor, now: float) -> None:
     """Another task is the first of its slice. A processor that has ended none is as it was started."""
     processor.is_low = now <= processor.low_until
+    processor.gives_back = False
 
 
 def note_idle(tables: Tables, processor: Processor) -> None:
@@ -177,7 +195,7 @@ def over_limit(tables: Tables, task: Task) -> bytes:
     return tables.settings.encode_error(
         TaskError(
             code=MEMORY_LIMIT,
-            type_name="builtins.MemoryError",
+            type_name="MemoryLimitError",
             message=text,
             peak_memory_bytes=used,
             workers=(tables.settings.worker_name,),

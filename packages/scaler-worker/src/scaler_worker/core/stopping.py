@@ -48,20 +48,21 @@ def cancel(tables: Tables, ids: Iterable[TaskId], grace_seconds: float, now: flo
 def begin_first(tables: Tables, processor: Processor, now: float) -> None:
     """The first task of the slice is a new one: its clocks start now."""
     processor.first_since = now
+    processor.has_not_begun = False
     processor.kill_at = processor.timeout_at = None
     first = processor.first
     if first is None:
         return
     if tables.recycles:
         recycling.note_begun(processor, now)
-    timeout_seconds = _timeout_of(tables, first)
+    timeout_seconds = timeout_of(tables, first)
     if timeout_seconds > 0:
         processor.timeout_at = now + timeout_seconds
     if first.stop is not None:
         interrupt_first(tables, processor, now)
 
 
-def _timeout_of(tables: Tables, task: Task) -> float:
+def timeout_of(tables: Tables, task: Task) -> float:
     """The shorter of the task's own and the worker's; zero when there is neither (WRK-14)."""
     own, general = task.header.timeout_seconds, tables.settings.task_timeout_seconds
     return min(own, general) if own > 0 and general > 0 else max(own, general)
@@ -94,8 +95,8 @@ def kill(tables: Tables, processor: Processor, now: float) -> None:
     tables.actions.append(KillProcessor(processor.number))
 
 
-def end_stopped(tables: Tables, task: Task) -> None:
-    """The task ended because it was told to. It has left the queue or its slice already."""
+def end_stopped(tables: Tables, task: Task, profile: bytes = b"") -> None:
+    """The task ended because it was told to. It has left the queue or its slice already. `profile`: if it had begun."""
     assert task.stop is not None
     tables.forget(task)
     if task.stop.status == STATUS_CANCELED:
@@ -103,12 +104,12 @@ def end_stopped(tables: Tables, task: Task) -> None:
     else:
         tables.limited_count += task.stop.memory_bytes > 0
         value = recycling.over_limit(tables, task) if task.stop.memory_bytes else _timed_out(tables, task)
-        tables.results.add(task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, value, task.header)
+        tables.results.append((task.id, task.attempt, STATUS_TIMED_OUT, KIND_INLINE, value, profile, task.header))
     tables.cancel_replies.answer(task, CANCEL_CANCELED if task.stop.status == STATUS_CANCELED else CANCEL_TOO_LATE)
 
 
 def _timed_out(tables: Tables, task: Task) -> bytes:
-    text = f"the task ran longer than its timeout of {_timeout_of(tables, task):g} s and was stopped"
+    text = f"the task ran longer than its timeout of {timeout_of(tables, task):g} s and was stopped"
     workers = (tables.settings.worker_name,)
-    error = TaskError(code=TASK_TIMED_OUT, type_name="builtins.TimeoutError", message=text, workers=workers)
+    error = TaskError(code=TASK_TIMED_OUT, type_name="TaskTimeoutError", message=text, workers=workers)
     return tables.settings.encode_error(error)

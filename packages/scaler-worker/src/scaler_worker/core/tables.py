@@ -44,6 +44,7 @@ class Settings:
     suspends_hard: bool = False  #: blocked processors are stopped while deeper tasks run
     memory_bytes: int = 0  #: the most that a processor may have; zero: any
     tasks_per_processor: int = 0  #: how many a processor runs before it is replaced; zero: any number
+    shares_processors: bool = False  #: one processor may run tasks of several users
     gpus: tuple[str, ...] = ()  #: devices that tasks get by their amount of `gpu`; empty: none are shared out
     present_seconds: float = 60.0  #: how long tasks are kept for a successor of the scheduler; zero: not at all
 
@@ -90,9 +91,13 @@ class Tables:
     #: tasks whose time will not come here, to be given back before the ends that are the reason (WRK-24)
     untimely: list[TaskId] = field(default_factory=list)
     sent_credit: int = 0
+    resumed_at: float = -inf  #: when a task last went on beyond the places (WRK-67)
     told_lenders: tuple[TaskId, ...] = ()  #: blocked tasks with amounts to lend, as last told (SCH-47)
     room: Room = field(default_factory=Room)  #: for tasks that those held here wait for (CRD-9)
     start_failures: int = 0  #: in a row, of processors that exited before they were ready
+    trouble: str = ""  #: why no processor can be had, for people; the worker takes no tasks until it is empty again
+    trouble_at: float = 0.0  #: since when
+    is_resting: bool = False  #: as the credit that was told last says, because of the trouble
     start_not_before: float = 0.0  #: after failures; zero when nothing is put off
     run_times: RunTimes = field(default_factory=RunTimes)  #: of tasks that have ended since the last status (WRK-54)
     stack_samples: StackSamples = field(default_factory=StackSamples)  #: empty unless a monitor watches (WRK-61)
@@ -108,7 +113,9 @@ class Tables:
     actions: list[Action] = field(default_factory=list)  #: of the event being handled
     code_guard: CodeGuard = field(init=False)
     presenting: Presenting = field(init=False)
-    is_grouped: bool = False  #: some task has had a code set, or there are GPUs: processors belong to groups
+    #: of all tasks until processors belong to groups: the head of their families' names (WRK-70); None: none has come
+    user: bytes | None = None
+    is_grouped: bool = False  #: tasks of two users or with a code set have come, or there are GPUs (grouping.py)
     recycles: bool = field(init=False)  #: a processor may become worn
 
     def __post_init__(self) -> None:
@@ -121,6 +128,11 @@ class Tables:
     @property
     def is_draining(self) -> bool:
         return self.drain_until is not None
+
+    @property
+    def takes_none(self) -> bool:
+        """No task may come, of any depth."""
+        return self.drain_until is not None or self.trouble != ""
 
     def is_drained(self) -> bool:
         """Nothing is held, and no result waits for a scheduler."""
@@ -150,10 +162,10 @@ class Tables:
         return True
 
     def free_places(self) -> int:
-        """Negative never matters: a task that was granted an extra place holds none of the worker's own."""
+        """Negative while tasks run beyond the places: then the next that end leave no place free."""
         free = self.settings.places
         for processor in self.processors.values():
-            if processor.state is _RUNNING and not processor.is_extra:
+            if processor.state is _RUNNING:
                 free -= 1
         return free
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from scaler_protocol.keys import Pass
 from scaler_protocol.keys.web import ADAPTER_LABEL, web_token
-from scaler_protocol.process import LoggingOptions, UsageError, posix_command, run_command, run_server, setup_logging
+from scaler_protocol.process import UsageError, posix_command, run_command, run_server, setup_logging
 
 posix_command("scaler_worker_manager")  # before the imports that fail elsewhere
 
@@ -65,6 +65,7 @@ def run_native(arguments: Sequence[str]) -> int:
         setup_logging(config.cluster.logging)
         return Cluster(config.cluster).run()
 
+    setup_logging(config.cluster.logging)
     share_cores(os.environ, usable_cores(), len(config.cluster.worker_names))  # a unit sees itself alone
     arguments_of = partial(_unit_arguments, config.manager, dataclasses.replace(config.cluster, gpus=""))
     new_backend = partial(
@@ -75,7 +76,7 @@ def run_native(arguments: Sequence[str]) -> int:
         address=config.manager.address,
         keys=config.manager.keys,
     )
-    return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
+    return _serve(config.manager, new_backend, config.cluster.event_loop)
 
 
 def run_slurm(arguments: Sequence[str]) -> int:
@@ -87,7 +88,7 @@ def run_slurm(arguments: Sequence[str]) -> int:
     new_backend = partial(
         SlurmBackend, manager_id=config.manager.manager_id, options=config.slurm, arguments_of=arguments_of
     )
-    return _serve(config.manager, new_backend, config.cluster.logging, config.cluster.event_loop)
+    return _serve(config.manager, new_backend, config.cluster.event_loop)
 
 
 def _ticket_path(config: SlurmConfig) -> str:
@@ -96,14 +97,14 @@ def _ticket_path(config: SlurmConfig) -> str:
     return os.path.join(config.slurm.log_directory, f"scaler-{config.manager.manager_id.hex()}.key")
 
 
-def _serve(manager: ManagerConfig, new_backend: NewBackend, logging: LoggingOptions, event_loop: str) -> int:
-    setup_logging(logging)  # it may wait for the key, and say so
+def _serve(manager: ManagerConfig, new_backend: NewBackend, event_loop: str) -> int:
+    """Runs a manager. The command logs already, because the manager may wait for the key, and logs that."""
     manager = manager.with_key()
 
     async def serve(stop: asyncio.Event) -> None:
         await ManagerService(manager, new_backend).run(stop)
 
-    return run_server(serve, logging, event_loop)
+    return run_server(serve, None, event_loop)
 
 
 def _unit_arguments(manager: ManagerConfig, cluster: ClusterConfig, unit_id: str) -> list[str]:
@@ -120,12 +121,13 @@ def run_webhook(arguments: Sequence[str]) -> int:
     shown = config.keys.find_pass(config.address, KEY_SECONDS)
     if not config.token:  # only now: the adapter refuses a manager without its token for good
         config = dataclasses.replace(config, token=web_token(config.keys, config.address, ADAPTER_LABEL))
-    return run_server(partial(_serve_webhook, config, shown), config.logging, config.event_loop)
+    return run_server(partial(_serve_webhook, config, shown), None, config.event_loop)
 
 
 def run_symphony(arguments: Sequence[str]) -> int:
     units = parse_symphony(arguments)
-    return _serve(units.manager, units.new_backend(), units.logging, units.event_loop)
+    setup_logging(units.logging)
+    return _serve(units.manager, units.new_backend(), units.event_loop)
 
 
 async def _serve_webhook(config: WebhookConfig, shown: Pass | None, stop: asyncio.Event) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from scaler_protocol.keys import KeyFileError, KeyOptions
 from scaler_protocol.keys.places import FILE_VARIABLE
 from scaler_protocol.process import PARENT_VARIABLE, secrets_for
+from scaler_protocol.process.modules import TASK_DIRECTORY_VARIABLE, without_directory
 from scaler_worker.core.deaths import describe_exit
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
 
-SCALER_CLUSTER = (sys.executable, "-m", "scaler_worker")
+SCALER_CLUSTER = tuple(without_directory([sys.executable, "-m", "scaler_worker"]))
 STOP_MARGIN_SECONDS = 10.0
 """Beyond the grace of its tasks. A cluster that was told to end kills its own workers before this is over."""
 KILLED_SECONDS = 10.0
@@ -120,4 +121,5 @@ class NativeBackend:
 
 def _environment() -> dict[str, str]:
     """Ours, without the name of our own key file: workers have a ticket."""
-    return {name: value for name, value in os.environ.items() if name != FILE_VARIABLE}
+    others = {name: value for name, value in os.environ.items() if name != FILE_VARIABLE}
+    return {**others, TASK_DIRECTORY_VARIABLE: os.getcwd()}

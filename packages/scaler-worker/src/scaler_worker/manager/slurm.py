@@ -17,6 +17,7 @@ from pathlib import Path
 
 from scaler_protocol.errors import ScalerError
 from scaler_protocol.ids import PeerId
+from scaler_protocol.process.modules import TASK_DIRECTORY_VARIABLE, without_directory
 from scaler_worker.manager.core import UnitEnded, UnitFound, UnitRuns
 from scaler_worker.manager.service import Report
 
@@ -121,8 +122,9 @@ class SlurmBackend:
         if options.partition:
             command += ["--partition", options.partition]
         worker = [options.python, "-m", "scaler_worker", *self._arguments_of(unit_id)]
+        command_line = shlex.join(without_directory(worker, is_any_version=True))
         # exec: signals for the job are the worker's own.
-        script = f"#!/bin/sh\nexec {shlex.join(worker)}\n"
+        script = f'#!/bin/sh\n{TASK_DIRECTORY_VARIABLE}="$PWD" exec {command_line}\n'
         try:
             answer = await self._run(*command, *options.further, stdin=script)
         except SlurmError as error:

@@ -25,5 +25,9 @@ class Housekeeping:
     def collect(self, now: float) -> None:
         self._collect_at = now + self._collect_seconds
         gc.collect()
-        if psutil.Process().memory_info().rss >= self._trim_threshold_bytes:
+        try:
+            is_large = psutil.Process().memory_info().rss >= self._trim_threshold_bytes
+        except OSError:
+            is_large = True  # tasks have left no descriptor to look
+        if is_large:
             self._trim()

@@ -27,20 +27,30 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scaler_protocol import task_context, waits
+from scaler_protocol import classes, task_context, waits
 from scaler_protocol.codes import KIND_INLINE, KIND_TASK, LOG_PREPARATION, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId
 from scaler_protocol.keys import Pass
 from scaler_protocol.messages import Limits
-from scaler_protocol.running.calls import PLAIN_TYPES, Context, Objects, Pieces, arguments_of, result_of
-from scaler_protocol.running.ends import call_with_flags, failed_end
-from scaler_protocol.running.errors import TaskFailed, unreadable
+from scaler_protocol.running.calls import (
+    PLAIN_TYPES,
+    Context,
+    Objects,
+    Pieces,
+    arguments_of,
+    result_of,
+    store_exception,
+)
+from scaler_protocol.running.ends import call_with_flags, failed_end, measured_failure
+from scaler_protocol.running.errors import Store, before_call
+from scaler_protocol.running.kept import KeptValues
+from scaler_protocol.running.loaded import Anew
 from scaler_protocol.running.named import NamedFunctions
 from scaler_protocol.values import PROTOCOL, loads
 from scaler_worker import channel
 from scaler_worker.channel import HEAD, OrderReader, SignalPage, pack_report
+from scaler_worker.children import end_fork
 from scaler_worker.code import LARGEST_BYTES
-from scaler_worker.code_sets.options import CodeOptions
 from scaler_worker.core.events import INTERRUPTED
 from scaler_worker.processor.context import ProcessorTask
 from scaler_worker.processor.housekeeping import Housekeeping
@@ -53,12 +63,12 @@ if TYPE_CHECKING:
     from scaler_worker.code_sets.entering import CodeSets
 
 dumps_plain = pickle.dumps
+classes_read = classes.read
 perf_counter_ns = time.perf_counter_ns
 
 IDLE_COLLECT_SECONDS = (0.5, 10.0, 60.0)
 """After so long without a task a processor collects its garbage, because then no task waits for it. Not only once: the
-first time other threads, such as those of the last task, may still refer to what is garbage a moment later. A client
-that was left in it would keep its connection."""
+first time other threads may still refer to what is garbage a moment later, such as a client with its connection."""
 
 END_SECONDS = 1.5
 """What the values of `scaler.worker_state` get for their end: less than a worker that ends waits for us."""
@@ -82,7 +92,9 @@ class ProcessorLoop:
         housekeeping: Housekeeping,
         named: NamedFunctions | None = None,
         shown: Pass | None = None,
-        code: CodeOptions | None = None,
+        code_sets: Callable[[], CodeSets] | None = None,
+        kept: KeptValues | None = None,
+        hides_streamed_output: bool = False,
     ) -> None:
         self._end = end
         self._descriptor = end.fileno()
@@ -94,16 +106,19 @@ class ProcessorLoop:
         self._waiting: deque[Row] = deque()  #: handed over, not begun
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._inline_bytes = Limits().inline_bytes
-        self._objects = Objects(named, self._send_fetched, shown)
+        self._objects = Objects(named, self._send_fetched, shown, kept)
         self._housekeeping = housekeeping
-        self._code = code
-        self._code_sets: CodeSets | None = None  #: made for the first task that has one
+        self._code_sets = code_sets  #: makes them for the first task that has one
+        self._hides_streamed_output = hides_streamed_output
         self._family = self._objects.family
         self._functions = self._objects.shelf.loaded
         self._task = ProcessorTask(
             self._send_block, self._wait_for_place, lambda: bool(self._running), self._objects, shown
         )
+        self._objects.place = self._task
+        self._begun = page.begun_cell(slot)  #: the last task that was begun: its number, and nanoseconds
         self._running = 0  #: number of the task whose code runs, 0 between tasks
+        self._is_fork = False  #: this is a child that a task has forked
         self._is_reading = False  #: in `_wait_for_place`: an exception there could lose bytes
         self._is_signalled = False
         #: results that rows of `_waiting` take, by the number of the task; and how often they will be taken
@@ -138,9 +153,14 @@ class ProcessorLoop:
         task_context.set_current(self._task)
         self._write(pack_report(channel.READY, os.getpid()))
         self._sampler.begin()
-        while True:
-            self._receive_and_obey()
-            self._run_waiting()
+        try:
+            while True:
+                self._receive_and_obey()
+                self._run_waiting()
+        except BaseException as error:
+            if self._is_fork:
+                end_fork(error)
+            raise
 
     # ------------------------------------------------------------ orders
 
@@ -153,6 +173,8 @@ class ProcessorLoop:
     def _receive(self) -> bytes:
         if not self._running:
             self._tidy_up()
+        if self._is_fork:
+            end_fork()
         try:
             data = self._end.recv(channel.RECEIVE_BYTES)
         except ConnectionError:
@@ -180,6 +202,7 @@ class ProcessorLoop:
                 self._housekeeping.collect(now)
             return
         self._objects.kept.clear()
+        classes.end_call()
         self._housekeeping.collect(time.monotonic())
         again_at = [now + seconds for seconds in IDLE_COLLECT_SECONDS[1:]]
         while not self._is_readable(self._seconds_to_tidy(again_at)):
@@ -197,6 +220,8 @@ class ProcessorLoop:
         return min(waits if forget is None else [*waits, forget], default=None)
 
     def _is_readable(self, seconds: float | None) -> bool:
+        if self._is_fork:
+            end_fork()
         return bool(select.select([self._end], [], [], seconds)[0])
 
     def _on_run(self, rows: list[Row], uses: dict[int, int]) -> None:
@@ -240,6 +265,8 @@ class ProcessorLoop:
     def _run_waiting(self) -> None:
         self._ended_ns = 0
         while self._waiting:
+            if classes_read:
+                classes.end_call()  # of the task before, which has no part in what the next one reads
             try:
                 self._run_first()
             except TaskInterrupted as error:
@@ -259,23 +286,28 @@ class ProcessorLoop:
         profile, arguments = b"", None
         started_ns = self._ended_ns or perf_counter_ns()
         self._running = number
+        self._begun[1], self._begun[0] = started_ns, number
         try:
             if self._is_signalled and not self._attend_before(number):
                 return
+            self._task.begin(task_id, function_id, context)
             function = self._functions.get(function_id) if context.family == self._family else None
-            if function is None:
+            if function is None or type(function) is Anew:
                 function = self._load_function(function_id, context)
                 started_ns = perf_counter_ns()  # fetching it says nothing about the next call
-            self._task.begin(task_id, function_id, context)
             if context.is_plain and type(parts) is bytes:
                 arguments, keywords = loads(parts)
             else:
                 arguments, keywords = arguments_of(parts, context, self._objects)
+            self._running or end_fork()  # reading a function or an argument has forked, and the child came here
             if context.flags:
                 send_line = partial(self._send_printed, number)
-                value, profile = call_with_flags(context.flags, function, arguments, keywords, send_line)
+                value, profile = call_with_flags(
+                    context.flags, function, arguments, keywords, send_line, self._hides_streamed_output
+                )
             else:
                 value = function(*arguments, **keywords)
+            self._running or end_fork()
             kind = KIND_INLINE
             if context.is_plain and type(value) in PLAIN_TYPES:
                 data = dumps_plain(value, PROTOCOL)
@@ -284,10 +316,14 @@ class ProcessorLoop:
             else:
                 kind, data = result_of(value, context, self._objects, task_id, attempt, self._inline_bytes)
             status = STATUS_SUCCESS
+            value = function = arguments = keywords = None  # what their destructors do is still this task's
             self._running = 0
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like of a task are the task's failure
             self._running = 0
-            status, kind, data = self._failure(error if arguments is not None else _unreadable(error))
+            error, profile = measured_failure(error, profile)
+            store = partial(store_exception, self._objects, context, task_id, attempt)
+            status, kind, data = self._failure(error if arguments is not None else before_call(error), store)
+            value = function = arguments = keywords = None
         self._ended_ns = ended_ns = perf_counter_ns()
         busy_ns = ended_ns - started_ns
         head = HEAD.pack(len(profile) + len(data), channel.ENDED, status, kind, len(profile), number, busy_ns)
@@ -298,7 +334,7 @@ class ProcessorLoop:
                 self._results[number] = (kind, data)
 
     def _load_function(self, function_id: ObjectId, context: Context) -> Callable[..., Any]:
-        """It is not loaded, or was loaded for another family. (WRK-43)"""
+        """It is not loaded, was loaded for another family (WRK-43), or is read anew for each call."""
         self._objects.use_family(context.family)
         if context.code_set:  # the same for all tasks of this processor (WRK-50)
             self._enter_code_set(context)
@@ -306,12 +342,9 @@ class ProcessorLoop:
         return self._objects.load_function(function_id, context.owner)
 
     def _enter_code_set(self, context: Context) -> None:
-        if self._code_sets is None:
-            from scaler_worker.code_sets.entering import CodeSets  # most processors need none of it
-
-            self._code_sets = CodeSets(self._code or CodeOptions())
+        assert self._code_sets is not None, "the processor of a worker reads code sets"
         tell = partial(self._send_printed, self._running, LOG_PREPARATION)
-        self._code_sets.enter(context.code_set, context.owner, self._objects.fetch, tell)
+        self._code_sets().enter(context.code_set, context.owner, self._objects.fetch, tell)
 
     def _with_results(self, numbers: list[int], pieces: list[tuple[int, Any]]) -> Pieces | None:
         """The parts of a task that takes what was returned here. None: something it awaits did not succeed, so it is
@@ -337,12 +370,14 @@ class ProcessorLoop:
         self._raise_if_interrupted(None)
         return True
 
-    def _failure(self, error: BaseException) -> tuple[int, int, bytes]:
+    def _failure(self, error: BaseException, store: Store | None = None) -> tuple[int, int, bytes]:
+        if self._is_fork:
+            end_fork(error)
         if isinstance(error, TaskInterrupted):
             # It may have hit in the middle of a request to the storage: begin anew on another socket.
             self._objects.close()
             return INTERRUPTED, KIND_INLINE, b""
-        return failed_end(error, self._inline_bytes)
+        return failed_end(error, self._inline_bytes, store)
 
     # ------------------------------------------------------------ blocking
 
@@ -370,6 +405,7 @@ class ProcessorLoop:
     def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         self._is_signalled = True
         self._sampler.begin()
+        self._objects.kept.give_back()
         self._show_stack(frame)
         # Again when there was another signal while we attended to this one.
         while self._is_signalled and self._running and not self._is_reading and self._attend():
@@ -429,9 +465,13 @@ class ProcessorLoop:
             while sent < len(frame):
                 sent += os.write(self._descriptor, frame[sent:])
         except OSError:
+            if self._is_fork:
+                end_fork()
             os._exit(1)  # the agent is gone, or user code has closed our socket: either way there is no way to report
 
     def _send_printed(self, number: int, stream: int, text: str) -> None:
+        if self._is_fork:
+            return  # what a task prints goes where it would go without us, too
         value = text.encode("utf-8", "replace")
         self._write(pack_report(channel.PRINTED, number, value, status=stream))
 
@@ -451,17 +491,10 @@ class ProcessorLoop:
             self._write(pack_report(channel.FETCHED, self._running, object_id + content, profile=family))
 
     def _leave_in_fork(self) -> None:
-        """A child that the task forks is no processor: what it does must not reach the agent."""
+        """A child that the task forks is no processor: what it does must not reach the agent. If it comes back into our
+        code, it ends there. The number of the closed channel is not used on: the child's next file gets it."""
         signal.signal(SIGNAL_NUMBER, signal.SIG_DFL)
         task_context.set_current(None)
-        self._running = 0
+        self._running, self._is_fork, self._descriptor = 0, True, -1
+        self._write_lock = waits.Lock()  # a thread that the child does not have may hold it
         self._end.close()
-
-
-def _unreadable(error: BaseException) -> BaseException:
-    """What was raised before a task had its arguments: whatever reading them raises is not the task's own error."""
-    if isinstance(error, TaskFailed | MemoryError) or not isinstance(error, Exception):
-        return error
-    told = unreadable("an argument of the task", error)
-    told.__cause__ = error
-    return told

@@ -12,49 +12,54 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import field
+from functools import cache, partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from scaler_protocol.keys import Pass
-from scaler_protocol.process import LoggingOptions, execute_preload, setup_logging
-from scaler_protocol.records import dataclass
+from scaler_protocol.process import execute_preload, memory_trim
+from scaler_protocol.running.kept import KeptValues, most_kept_bytes
 from scaler_protocol.running.named import NamedFunctions
 from scaler_worker.channel import SignalPage
-from scaler_worker.code_sets.options import CodeOptions
+from scaler_worker.children import end_fork
+from scaler_worker.config import ClusterConfig
 from scaler_worker.memory import become_first_to_go
 from scaler_worker.processor.housekeeping import Housekeeping
+from scaler_worker.processor.logs import log_as_a_program
 from scaler_worker.processor.loop import ProcessorLoop
+from scaler_worker.processor.main_names import MainNames
+
+if TYPE_CHECKING:
+    from scaler_worker.code_sets.entering import CodeSets
+
+logger = logging.getLogger("scaler.worker")
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorOptions:
-    preload: str = ""  #: "module.sub:function(arguments)", called once before the first task
-    logging: LoggingOptions | None = None
-    collect_seconds: float = 30.0
-    trim_threshold_bytes: int = 1 << 30
-    functions: tuple[str, ...] = ()  #: modules whose functions tasks may name
-    shown: Pass | None = None
-    is_limited: bool = False  #: in its memory
-    code: CodeOptions = field(default_factory=CodeOptions)  #: for the code of clients
-
-
-def run_processor(end: socket.socket, page: SignalPage, slot: int, options: ProcessorOptions) -> None:
+def run_processor(end: socket.socket, page: SignalPage, slot: int, config: ClusterConfig) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _outlive_sigterm()
-    if options.is_limited:
+    if config.memory_bytes:
         become_first_to_go()
     _use_streams()
     random.seed()
-    if options.logging is not None:
-        _log_to_own_files(options.logging)
-    if options.preload:
-        _preload(options.preload)
+    log_as_a_program(config.logging)
+    if config.preload:
+        _preload(config.preload)
     _seed_numpy()
     gc.collect()
     gc.freeze()
-    housekeeping = Housekeeping(options.collect_seconds, options.trim_threshold_bytes, time.monotonic())
-    named = NamedFunctions(options.functions)
-    ProcessorLoop(end, page, slot, housekeeping, named, options.shown, options.code).run()
+    housekeeping = Housekeeping(config.collect_seconds, config.trim_threshold_bytes, time.monotonic())
+    named = NamedFunctions(config.functions)
+    sys.modules["__main__"] = MainNames()
+    sys.argv = ["-c"]  # the worker's options are not the task's
+    kept = KeptValues(most_kept_bytes(config.memory_bytes), page.kept_cells(slot), memory_trim())
+    code_sets, hides = cache(partial(_code_sets, config)), config.hides_streamed_output
+    ProcessorLoop(end, page, slot, housekeeping, named, config.shown, code_sets, kept, hides).run()
+
+
+def _code_sets(config: ClusterConfig) -> CodeSets:
+    from scaler_worker.code_sets.entering import CodeSets  # most processors need none of it
+
+    return CodeSets(config.code, config.shown)
 
 
 def _outlive_sigterm() -> None:
@@ -109,17 +114,19 @@ def _seed_numpy() -> None:
         numpy_random.seed()
 
 
-def _log_to_own_files(options: LoggingOptions) -> None:
-    """Files get the process id behind their names, so that a task's lines can be told from those of others. What only
-    goes to streams, or where a configuration file says, goes on there as it is."""
-    if options.config_file is None and not options.is_streams_only:
-        setup_logging(options, path_suffix=f"-{os.getpid()}")
-
-
 def _preload(text: str) -> None:
     """If it fails, so does this processor, and the agent starts the next more slowly."""
+    process_id = os.getpid()
     try:
         execute_preload(text)
-    except Exception:
-        logging.exception("preloading %s failed", text)
+    except BaseException as error:
+        if os.getpid() != process_id:
+            end_fork(error)
+        if not isinstance(error, Exception):
+            raise
+        told = " ".join(str(error).split())
+        logger.error("preloading %s failed: %s: %s", text, type(error).__name__, told)
+        logger.debug("preloading %s failed", text, exc_info=True)
         raise SystemExit(1) from None
+    if os.getpid() != process_id:
+        end_fork()

@@ -93,8 +93,10 @@ class StackSampler:
         own_threads.add(_thread.get_ident())
         try:
             while True:
-                self._sample_until_over()
-                self._is_alive.release()
+                try:
+                    self._sample_until_over()
+                finally:
+                    self._is_alive.release()
                 # The time may have been prolonged between the last look at it and the release.
                 if not self._is_wanted() or not self._is_alive.acquire(blocking=False):
                     return
