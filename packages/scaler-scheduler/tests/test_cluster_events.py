@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.support.scheduler_story import FUNCTION, Story, task
 
+from scaler_protocol.codec import encode_task_error
+from scaler_protocol.codes import PROCESSOR_DIED, STATUS_PROCESSOR_DIED
 from scaler_protocol.ids import shown_task
-from scaler_protocol.messages import NameFunctions
+from scaler_protocol.messages import NameFunctions, TaskError, WorkerStatus
 from scaler_scheduler.core import cluster_events
 
 
@@ -88,3 +90,90 @@ def test_the_names_of_lost_workers_have_a_bound() -> None:
         "Python on a",
         "Python on a; it is there again, 0 s after it was lost",
     ]
+
+
+def test_a_worker_that_takes_no_tasks_is_told_once() -> None:
+    story = Story()
+    story.worker("a", 0, 0)
+    for trouble in ("no process", "no process", "", "no process"):
+        story.receive("a", WorkerStatus(trouble=trouble))
+    assert [(subject, text) for kind, subject, text in told(story) if kind == "worker_trouble"] == [
+        ("a", "no process"),
+        ("a", "no process"),
+    ], "a trouble that lasts is told once"
+
+
+def test_the_loss_of_a_client_without_unfinished_tasks_is_no_event() -> None:
+    """Each task that submits tasks has a client, and loses it when its process is ended."""
+    story = Story()
+    story.client("c")
+    story.client("idle")
+    story.submit("c", ["t"])
+    story.lost("idle")
+    story.lost("c")
+    assert [(kind, text.partition(":")[0]) for kind, _, text in told(story)] == [
+        ("client_lost", "its 1 unfinished tasks end")
+    ]
+
+
+def dies(story: Story, worker: str, name: str, attempt: int = 1) -> None:
+    error = encode_task_error(TaskError(code=PROCESSOR_DIED, exit_code=11, peak_memory_bytes=3 * 2**20))
+    story.results(worker, [name], status=STATUS_PROCESSOR_DIED, value=error, attempt=attempt)
+    story.settle()
+
+
+def deaths(story: Story) -> list[tuple[str, int, str]]:
+    events = story.core.snapshot(story.now).events
+    return [(one.subject, one.task_count, one.text) for one in events if one.kind == "processor_died"]
+
+
+def test_processors_that_die_are_told_at_once_and_then_once_a_minute() -> None:
+    story = Story()
+    story.client("c")
+    story.receive("c", NameFunctions(FUNCTION, ("price" * 20,)))
+    story.worker("w", credit=9)
+    story.submit("c", list("abcd"))
+    story.settle()
+    how = "exited with code 11, memory peak 3 MiB"
+    named = {name: f"{'price' * 8} {shown_task(task(name))}: {how}" for name in "abcd"}
+    dies(story, "w", "a")
+    expected = [("w", 1, named["a"])]
+    assert deaths(story) == expected
+    story.now += 10.0
+    dies(story, "w", "a", attempt=2)
+    dies(story, "w", "b")
+    dies(story, "w", "a", attempt=3)
+    assert deaths(story) == expected, "the others of this minute are counted"
+    assert story.core.events.look_at == 60.0 and (story.core.next_deadline() or 60.0) <= 60.0
+    story.now = 60.0
+    story.settle()
+    expected.append(("w", 2, f"3 more died within 60 s; the last: {named['a']}"))
+    assert deaths(story) == expected, "one of them does not run again"
+    story.now = 80.0
+    dies(story, "w", "c")
+    story.now = 120.0
+    story.settle()
+    expected.append(("w", 1, f"another one died within 60 s; the last: {named['c']}"))
+    assert deaths(story) == expected
+    story.now = 180.0
+    story.settle()
+    assert deaths(story) == expected and story.core.events.look_at == float("inf")
+    dies(story, "w", "d")
+    assert deaths(story) == [*expected, ("w", 1, named["d"])], "after a quiet minute at once again"
+
+
+def test_each_worker_with_processors_that_die_is_told_and_the_notes_have_a_bound() -> None:
+    story = Story()
+    events = story.core.tables.events
+    for _ in range(2):
+        for number in range(cluster_events.EVENTS_KEPT + 5):
+            story.now += 0.01
+            story.core.tables.history.now = story.now
+            events.note_death(f"w{number}", "died", 1)
+    assert events.count == len(events._deaths) == cluster_events.EVENTS_KEPT
+    story.now += 60.0
+    story.settle()
+    assert events.count == 2 * cluster_events.EVENTS_KEPT
+    story.now += 60.0
+    story.settle()
+    assert not events._deaths

@@ -38,6 +38,7 @@ from scaler_scheduler.core import (
     Stop,
 )
 from scaler_scheduler.core.balancing import IDLE_SECONDS
+from scaler_scheduler.core.recalling import LOOK_SECONDS
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import TRANSITIONS, IllegalMove, Move, State, target
 
@@ -308,7 +309,8 @@ def test_no_balancing_when_it_is_switched_off() -> None:
     story.submit("c", ["running", "waiting"])
     story.settle()
     story.worker("idle")
-    assert story.core.next_deadline() is None and two_looks(story) == []
+    assert story.core.next_deadline() == story.now + LOOK_SECONDS, "only whether a worker stands still is looked at"
+    assert two_looks(story) == []
 
 
 def test_what_nobody_can_run_keeps_nobody_from_being_balanced() -> None:

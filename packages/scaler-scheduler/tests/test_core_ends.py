@@ -13,15 +13,15 @@ from scaler_protocol.codes import (
     STATUS_FAILED,
     STATUS_PROCESSOR_DIED,
     STATUS_TIMED_OUT,
+    TASK_RAISED,
 )
-from scaler_protocol.ids import Salt, result_object_id
+from scaler_protocol.ids import LAST_ATTEMPT, STORED, Salt, result_object_id
 from scaler_protocol.messages import NO_SALT, CancelReply, Limits, Release, TaskError, TaskHeader
 from scaler_scheduler.core import Policy
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.deaths import MOST_ACCOUNTS
 from scaler_scheduler.core.results import rows
 from scaler_scheduler.core.states import State
-from scaler_scheduler.core.tables import LAST_ATTEMPT
 
 # ---------------------------------------------------------------- workers that go
 
@@ -49,6 +49,26 @@ def test_a_result_of_an_older_attempt_is_dropped_and_its_object_released(story: 
     assert story.settle() == ["storage <- Release of c 1 objects"]
     story.results(holder, ["t0"], attempt=2)
     assert story.settle() == ["c <- Results t0"]
+
+
+def test_a_large_exception_is_released_where_no_client_is_told_of_it(story: Story) -> None:
+    """It lies under the id of the attempt's value, which a failed task has not. (OWN-7)"""
+
+    def error(attempt: int) -> bytes:
+        object_id = result_object_id(task("t"), attempt, NO_SALT, peer("c"))
+        return encode_task_error(TaskError(code=TASK_RAISED, serialized=STORED + object_id))
+
+    story.worker("w")
+    story.submit("c", ["t"], retries=1)
+    story.settle()
+    story.results("w", ["t"], status=STATUS_FAILED, value=error(1))
+    assert story.settle() == ["storage <- Release of c 1 objects", "w <- Dispatch t attempt [2]"], "it is tried again"
+    story.results("w", ["t"], status=STATUS_FAILED, value=error(1), attempt=1)
+    assert story.settle() == ["storage <- Release of c 1 objects"], "reported late"
+    story.results("w", ["t"], status=STATUS_FAILED, value=error(2), attempt=1)
+    assert story.settle() == [], "of an attempt that may be wanted"
+    story.results("w", ["t"], status=STATUS_FAILED, value=error(2), attempt=2)
+    assert story.settle() == ["c <- Results t failed"], "its client releases it"
 
 
 def test_a_salt_goes_into_the_ids_of_what_attempts_may_have_stored(story: Story) -> None:
@@ -115,6 +135,8 @@ def test_the_death_of_a_processor_is_not_the_end_of_its_task(story: Story) -> No
         "attempt 2 on w: exited with code -9, memory peak 900 MiB",
         "attempt 3 on w: exited with code 3",
     )
+    (record,) = story.core.history(story.now).failures
+    assert record.accounts == error.workers, "monitors are told of each attempt once"
     assert not story.core.tables.deaths and not story.core.tables.retried
 
 

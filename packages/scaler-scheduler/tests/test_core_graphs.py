@@ -85,9 +85,30 @@ def test_a_failure_ends_everything_that_waited_for_it(story: Story) -> None:
     story.submit_graph("c", {"a": [], "b": ["a"], "e": ["b"], "other": []}, unwanted=["a", "b"])
     story.settle()
     story.results("w", ["a"], status=STATUS_FAILED)
-    assert story.settle() == ["c <- Results a failed, b refused, e refused"]
+    assert story.settle() == ["c <- Results a failed, e refused"], "the client does not wait for b"
     story.results("w", ["other"])
     assert story.settle() == ["c <- Results other"]
+
+
+def test_what_is_sent_of_a_failing_graph_does_not_grow_with_the_tasks_that_nobody_waits_for(story: Story) -> None:
+    """Each of their rows would have the whole error. Those behind a canceled task are told: its Cancel may be answered
+    for them as well. (SCH-14, CAN-2)"""
+    links = [f"t{number}" for number in range(3000)]
+    chain = {link: [before] if before else [] for before, link in zip(["", *links], links, strict=False)}
+    story.worker("w", credit=1)
+    story.submit_graph("c", chain, unwanted=links[:-1])
+    story.work_off()
+    assert story.settle() == ["w <- Dispatch t0"]
+    story.results("w", ["t0"], status=STATUS_FAILED, value=b"e" * 1000)
+    story.work_off()
+    assert story.settle() == ["c <- Results t0 failed", "c <- Results t2999 refused"]
+    assert not story.core.tables.where
+    story.submit_graph("c", {"a": [], "b": ["a"]}, unwanted=["a", "b"])
+    story.settle()
+    story.cancel("c", ["a"])
+    story.settle()
+    story.canceled("w", ["a"])
+    assert "c <- Results a canceled, b canceled" in story.settle()
 
 
 def test_a_large_intermediate_is_released_with_its_last_user(story: Story) -> None:

@@ -15,7 +15,7 @@ from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Capability, Explain
 from scaler_protocol.session import Received
-from scaler_scheduler.core import Settled, combinations, invariants
+from scaler_scheduler.core import Settled, combinations, invariants, queued, ready
 
 ANA, BEN = (Identity(user, frozenset({ROLE_CLIENT}), False, bytes(32)) for user in ("ana", "ben"))
 REFUSED = "c <- Error 207 (SCH-49)"
@@ -123,6 +123,27 @@ def test_tasks_that_wait_for_others_and_those_with_workers_are_counted() -> None
     story.results("w", [f"p{number}" for number in range(7)])
     story.settle()
     assert not story.core.tables.where
+
+
+def test_empty_lines_may_be_forgotten_while_one_is_cleared() -> None:
+    """Lines of others come between two slices of a Cancel."""
+    story = Story()
+    story.client("c")
+    story.is_checked = False
+    for number in range(2 * ready.DISCARDED_RUNS):
+        story.submit("c", [f"c{number}"])
+    tables = story.core.tables
+    client = tables.clients[peer("c")]
+    for chunk in list(client.chunks):
+        queued.cancel_queued(tables, chunk, list(chunk.ids))
+    clearing = tables.ready.discard(client)
+    next(clearing)
+    story.client("d")
+    for number in range(ready.CLASSES_LIMIT):
+        story.submit("d", [f"d{number}"], priority=number + 1)
+    list(clearing)
+    story.is_checked = True
+    story.settle()
 
 
 # ------------------------------------------------------------ what it costs

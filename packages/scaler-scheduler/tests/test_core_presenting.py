@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
-from tests.support.scheduler_story import names, peer, task
-from tests.support.succession_story import FORMER, OWN, Story, dispatched
+from tests.support.scheduler_story import FUNCTION, names, peer, task
+from tests.support.succession_story import FORMER, OWN, Story, adopted, dispatched
 
 from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import (
@@ -20,6 +21,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import PeerId, result_object_id
+from scaler_protocol.keys import Keyring
 from scaler_protocol.messages import (
     NO_SALT,
     Cancel,
@@ -32,6 +34,7 @@ from scaler_protocol.messages import (
     ReleaseOwner,
     Results,
     TaskError,
+    WorkerStatus,
 )
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import (
@@ -189,17 +192,6 @@ def test_what_nobody_submits_is_canceled_after_the_lease() -> None:
     assert dispatched(sent.get("w")) == ["new"] or story.core.tables.workers[peer("w")].held
 
 
-def adopted() -> Story:
-    """A worker presents a task, and its client has come back for it."""
-    story = Story()
-    story.worker("w", count=1)
-    story.holds("w", "t")
-    story.client("c")
-    story.submits("c", "t")
-    story.settle()
-    return story
-
-
 def test_the_client_owns_the_value_before_it_is_told_of_it() -> None:
     """What was lost with the storage runs again. (SCH-70)"""
     for code in (OK, NO_SUCH_OBJECT):
@@ -347,8 +339,17 @@ def test_the_generation_is_above_all_that_was_seen() -> None:
     assert given.header.generation == 7, "also in what was submitted before"
     hello = Hello(1, 1, ROLE_CLIENT, peer("x"), features=(FEATURE_PRESENT_HELD,), generation=7, last_server_id=OWN)
     assert story.core.meet(hello) == 7, "it was told by this one"
-    assert story.core.meet(replace(hello, last_server_id=FORMER, generation=2**64 - 1)) == 2**64 - 1
-    assert story.core.meet(replace(hello, last_server_id=FORMER, generation=2**64 - 1)) == 2**64 - 1
+
+
+def test_no_peer_uses_up_the_generations() -> None:
+    """Else no later scheduler could be above it. With keys, no user but an operator raises it at all. (HSK-44)"""
+    story = Story(Keyring((bytes(32),)))
+    highest = Hello(1, 1, ROLE_CLIENT, peer("x"), features=(FEATURE_PRESENT_HELD,), generation=2**64 - 1)
+    assert story.core.meet(replace(highest, last_server_id=FORMER), is_operator=False) == 1
+    raised = [story.core.meet(replace(highest, last_server_id=FORMER), is_operator=True) for _ in range(2)]
+    assert raised == [1 + 2**32, 1 + 2 * 2**32]
+    story.core.serve(2**64, story.now)
+    assert story.core.meet(replace(highest, last_server_id=FORMER)) == 2**64 - 1, "and it stays within its field"
 
 
 def test_what_a_worker_presented_is_queued_when_the_worker_is_lost() -> None:
@@ -451,3 +452,20 @@ def test_why_a_held_task_waits_is_explained() -> None:
     story.holds("w")
     story.settle(4.0)
     assert story.core.explanation(Explain(7, task("t")), story.now).recovery_seconds == 0.0
+
+
+def test_a_worker_tells_how_long_functions_ran_of_which_it_has_presented_tasks() -> None:
+    """It was given them by the predecessor. A ticket of another user than theirs does not matter. (MON-39)"""
+    story = Story(Keyring((bytes(32),)))
+    story.client("old")
+    story.submits("old", "t")
+    story.worker("w", user="svc")
+    story.worker("x", user="svc", credit=0)
+    story.holds("w", "t")
+    story.holds("x")
+    story.settle()
+    row = struct.pack("<16sQQ", FUNCTION, 1_000_000, 0)
+    for name in "wx":
+        story.receive(name, WorkerStatus(functions=row))
+    told = {one.function_id: one.run_seconds for one in story.core.snapshot(story.now).functions}
+    assert told == {FUNCTION: 1.0, b"": 1.0}

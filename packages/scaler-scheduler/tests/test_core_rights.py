@@ -149,6 +149,49 @@ def test_a_blocked_task_lends_nothing_to_another_users(story: Story) -> None:
     assert story.settle() == ["w <- Dispatch child"]
 
 
+def depths(story: Story) -> dict[str, int]:
+    """As the tasks that are unfinished have them."""
+    return {task_id.rstrip(b".").decode(): story.core.tables.chunk_of(task_id).header.depth
+            for task_id in story.core.tables.where}  # fmt: skip
+
+
+def test_a_claimed_depth_does_not_hold_up_others(story: Story) -> None:
+    """A user floods the scheduler with tasks of depth 1000 without a parent, and with one that no worker takes."""
+    users(story, c="ana", liar="joe")
+    story.worker("w", credit=1, reserve=5)
+    story.submit("liar", ["running"])
+    story.settle()
+    story.submit("liar", ["never"], capabilities=(Capability("nowhere", 1),))
+    story.submit("liar", range(20), depth=1_000)
+    story.submit("liar", range(20, 40), depth=1_000, parent_task=task("never"))
+    story.submit("liar", range(40, 60), depth=1_000, parent_task=task("unknown"))
+    assert story.settle() == [], "the reserve is for nested tasks"
+    story.submit("c", ["lone"])
+    story.now = 1.0
+    story.results("w", ["running"])
+    assert "w <- Dispatch lone" in story.settle()
+    assert set(depths(story).values()) == {0}
+
+
+def test_a_task_proves_the_depth_of_its_children(story: Story) -> None:
+    users(story, c="ana", child="ana", other="joe")
+    story.worker("w", credit=1, reserve=5)
+    story.submit("c", ["a"])
+    story.settle()
+    story.submit("child", ["b"], depth=7, parent_task=task("a"))
+    assert story.settle() == ["w <- Dispatch b"]
+    story.submit("child", ["c"], depth=0, parent_task=task("b"))
+    story.submit("other", ["d"], depth=2, parent_task=task("b"))
+    assert story.settle() == ["w <- Dispatch c"]
+    assert depths(story) == {"a": 0, "b": 1, "c": 2, "d": 0}
+
+
+def test_operators_are_believed(story: Story) -> None:
+    story.client("root", identity=identity("root", is_operator=True))
+    story.submit("root", ["a"], depth=3)
+    assert depths(story) == {"a": 3}
+
+
 # ------------------------------------------------------------ what a worker says of tasks that it does not hold
 
 

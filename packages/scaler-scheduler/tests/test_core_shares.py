@@ -18,12 +18,14 @@ from scaler_scheduler.core import Policy, Send, Settled, invariants
 
 
 class World:
-    """Workers with one place each, which run what they are given in order; time is what the tasks take."""
+    """Workers with one place each, which run what they are given by priority, then in order (WRK-5); time is what the
+    tasks take."""
 
     def __init__(self, workers: int, policy: Policy | None = None, *, credit: int = 1) -> None:
         self.story = Story(policy)
         self.story.is_checked = False
         self.seconds: dict[str, float] = {}
+        self.priorities: dict[str, int] = {}
         self.began: dict[str, float] = {}
         self.used: Counter[str] = Counter()
         self.numbers: Counter[str] = Counter()
@@ -59,7 +61,12 @@ class World:
             if isinstance(action, Send) and isinstance(action.message, Dispatch):
                 worker = action.peer_id.rstrip(b".").decode()
                 was_idle = not self._queues[worker]
-                self._queues[worker] += names(action.message.ids)
+                given = names(action.message.ids)
+                self.priorities.update(dict.fromkeys(given, action.message.header.priority))
+                self._queues[worker] += given
+                self._queues[worker][not was_idle :] = sorted(
+                    self._queues[worker][not was_idle :], key=lambda one: -self.priorities[one]
+                )
                 if was_idle:
                     self._next(worker)
 
@@ -142,6 +149,82 @@ def test_an_operator_gives_a_user_more() -> None:
     world.submit("less", 300, 1.0)
     world.run(until=80.0)
     assert world.used["more"] == pytest.approx(180, rel=0.15)
+
+
+def user(name: str) -> Identity:
+    return Identity(name, frozenset(), is_operator=False, holder=b"")
+
+
+def crowd(world: World, name: str, count: int) -> list[str]:
+    """So many programs of one user, and what they are called."""
+    programs_of_user = [f"{name}{number}" for number in range(count)]
+    for one in programs_of_user:
+        world.story.client(one, identity=user(name))
+    return programs_of_user
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 12),
+    st.tuples(*[st.tuples(st.sampled_from((0.5, 1.0, 3.0)), st.integers(-(2**31), 2**31 - 1))] * 2),
+    st.integers(1, 4),
+    st.sampled_from((1, 3)),
+    st.booleans(),
+)
+def test_users_get_the_same_however_many_clients_they_have_and_whatever_they_claim(
+    ana: int, bob: int, tasks: tuple[tuple[float, int], ...], workers: int, credit: int, has_needs: bool
+) -> None:
+    """Two users who always have something queued, with so many programs each, tasks of any length and any priority."""
+    world, end = World(workers, credit=credit), 100.0
+    of_users = [crowd(world, "ana", ana), crowd(world, "bob", bob)]
+    needs = (Capability("gpu"),) if has_needs else ()
+    for own, (seconds, priority) in zip(of_users, tasks, strict=True):
+        for one in own:
+            world.submit(one, int(end * workers / seconds) + 1, seconds, priority=priority, capabilities=needs)
+    world.run(until=end)
+    longest = max(seconds for seconds, _ in tasks)
+    for own in of_users:
+        used = sum(world.used[one] for one in own)
+        assert used >= end * workers / 2 * 0.85 - longest * (workers * credit + 3)
+
+
+@pytest.mark.parametrize("credit", [1, 5])
+def test_a_flood_of_the_highest_priority_holds_up_no_other_user(credit: int) -> None:
+    world = World(2, credit=credit)
+    crowd(world, "ana", 1)
+    for one in crowd(world, "bob", 7):
+        world.submit(one, 200, 1.0, priority=2**31 - 1)
+    for wait in (10.3, 20.3, 30.3):
+        world.run(until=wait)
+        world.story.now = wait
+        (task,) = world.submit("ana0", 1, 0.1)
+        world.run(done=lambda task=task: task in world.began)  # type: ignore[misc]
+        assert world.began[task] - wait <= credit * 1.0
+
+
+def test_a_users_own_tasks_of_higher_priority_go_first() -> None:
+    world = World(2)
+    one, two = crowd(world, "ana", 2)
+    crowd(world, "bob", 1)
+    world.submit("bob0", 200, 1.0)
+    world.submit(one, 200, 1.0)
+    world.run(until=5.0)
+    urgent = world.submit(two, 20, 1.0, priority=1)
+    before = world.used[one]
+    world.run(done=lambda: all(task in world.began for task in urgent))
+    assert world.used[one] - before <= 2
+
+
+def test_without_keys_priorities_are_of_all_clients() -> None:
+    world = World(1)
+    programs(world, "a", "b")
+    world.submit("a", 50, 1.0)
+    world.run(until=5.0)
+    urgent = world.submit("b", 10, 1.0, priority=1)
+    before = world.used["a"]
+    world.run(done=lambda: all(task in world.began for task in urgent))
+    assert world.used["a"] - before <= 1
 
 
 def test_a_client_in_a_task_has_the_share_of_its_program() -> None:

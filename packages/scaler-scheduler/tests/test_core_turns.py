@@ -19,8 +19,9 @@ from scaler_protocol.ids import ID_BYTES, TaskId, task_id_source
 from scaler_protocol.messages import Dispatch, Hello, Message, Recall, Submit, TaskHeader, WorkerOffer
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, membership
-from scaler_scheduler.core.balancing import IDLE_SECONDS, RECALLED_A_LOOK
+from scaler_scheduler.core.balancing import IDLE_SECONDS
 from scaler_scheduler.core.endings import requeue
+from scaler_scheduler.core.recalling import RECALLED_A_LOOK
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import PLACED_A_TURN, TASKS_IN_A_MESSAGE
 

@@ -84,6 +84,18 @@ def test_tasks_that_need_other_workers_are_not_ahead(story: Story) -> None:
     assert (answer.ahead_count, answer.worker_count, answer.able_count) == (1, 1, 1)
 
 
+def test_a_task_that_waits_while_a_worker_takes_none(story: Story) -> None:
+    story.worker("w", credit=0)
+    story.worker("small", credit=0, capabilities={"gpu": 1})
+    story.submit("c", ["a"])
+    story.receive("small", WorkerStatus(trouble="no process is left"))
+    assert ask(story, "a").trouble == "small: no process is left"
+    story.submit("c", ["g"], capabilities=GPU)
+    assert not ask(story, "g").trouble, "it is not a worker that could run it"
+    story.receive("small", WorkerStatus())
+    assert not ask(story, "a").trouble
+
+
 def test_a_task_that_is_with_a_worker(story: Story) -> None:
     story.worker("w")
     story.submit("c", ["a"])
@@ -94,9 +106,51 @@ def test_a_task_that_is_with_a_worker(story: Story) -> None:
     story.now = 10.0
     story.receive("w", WorkerStatus(processors=(ProcessorStatus(4711, 2, task_id=task("a"), running_seconds=4.0),)))
     story.now = 11.5
-    assert ask(story, "a") == replace(held, is_begun=True, running_seconds=5.5, silent_seconds=1.5, lost_seconds=58.5)
+    assert ask(story, "a") == replace(
+        held, is_begun=True, running_seconds=5.5, silent_seconds=1.5, lost_seconds=58.5, still_seconds=11.5
+    )
     story.cancel("c", ["a"])
     assert ask(story, "a").state == "canceling"
+
+
+@pytest.mark.parametrize("others", [(), ("beside",)], ids=["one program", "two programs"])
+def test_for_how_long_a_worker_has_ended_nothing(story: Story, others: tuple[str, ...]) -> None:
+    """Zero without tasks. A report of the end of one, and the first task after a pause, begin anew. (MON-67)"""
+    for name in others:
+        story.client(name)
+    story.worker("w")
+    story.now = 100.0
+
+    def told() -> float:
+        story.settle()
+        (entry,) = story.core.snapshot(story.now).workers
+        (dumped,) = (line for line in story.core.dump(story.now) if line["kind"] == "worker")
+        assert entry.still_seconds == dumped["still_seconds"]
+        return entry.still_seconds
+
+    assert told() == 0.0
+    story.submit("c", ["a", "b"])
+    assert told() == 0.0
+    story.now = 104.0
+    story.receive("w", WorkerStatus())
+    story.submit("c", ["c"])
+    assert told() == 4.0 and ask(story, "b").still_seconds == 4.0, "neither a heartbeat nor a further task is an end"
+    story.results("w", ["a"])
+    assert told() == 0.0
+    story.now = 107.0
+    assert told() == 3.0
+    story.cancel("c", ["b"])
+    story.settle()
+    assert ask(story, "b").still_seconds == 3.0
+    story.canceled("w", ["b"])
+    assert told() == 0.0
+    story.now = 109.0
+    story.results("w", ["c"])
+    assert told() == 0.0
+    story.now = 150.0
+    assert told() == 0.0
+    story.submit("c", ["d"])
+    assert told() == 0.0
 
 
 def test_a_task_that_waits_for_its_children_on_a_silent_worker(story: Story) -> None:

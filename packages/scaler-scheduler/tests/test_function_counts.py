@@ -7,9 +7,9 @@ from bisect import bisect_left
 from dataclasses import replace
 
 import pytest
-from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
+from tests.support.scheduler_story import FUNCTION, GRAPH, Story, ids, peer, task
 
-from scaler_protocol.codes import ROLE_CLIENT, STATUS_CANCELED, STATUS_FAILED
+from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER, STATUS_CANCELED, STATUS_FAILED
 from scaler_protocol.columns import BUCKET_BOUNDS_MICROSECONDS, BUCKETS, join_u16, join_u32, split_u64
 from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId
 from scaler_protocol.keys import Identity
@@ -22,7 +22,8 @@ from scaler_protocol.messages import (
     TaskHeader,
     WorkerStatus,
 )
-from scaler_scheduler.core import function_counts, invariants
+from scaler_scheduler.core import function_counts, invariants, workers
+from scaler_scheduler.core.core import FEATURE_CHAINS
 
 SEVERAL = [bytes([number]) * ID_BYTES for number in range(1, 4)]
 
@@ -282,3 +283,65 @@ def test_how_long_tasks_were_queued_is_counted_at_each_dispatch() -> None:
     status = story.core.snapshot(story.now)
     assert waits(status) == {0: 1, bucket: 1, bisect_left(BUCKET_BOUNDS_MICROSECONDS, 3_500_000): 1}
     assert status.queued_seconds == 5.5
+
+
+def ticket(user: str, *, is_operator: bool = False, role: int = ROLE_WORKER) -> Identity:
+    return Identity(user, frozenset({role}), is_operator=is_operator, holder=b"")
+
+
+def run_seconds(story: Story) -> dict[bytes, float]:
+    return {function_id: entry.run_seconds for function_id, entry in functions(story).items() if entry.run_seconds}
+
+
+ASKED, OTHER, UNASKED = SEVERAL
+
+
+@pytest.mark.parametrize("user", ["svc", "ana"], ids=["another user", "the first user of the function"])
+@pytest.mark.parametrize("way", ["lone", "of several functions", "sent ahead"])
+def test_a_worker_of_any_user_tells_of_functions_that_it_was_given(user: str, way: str) -> None:
+    """And of no other function, of whatever user."""
+    story = Story()
+    story.client("ana", identity=ticket("ana", role=ROLE_CLIENT))
+    story.client("bob", identity=ticket("bob", role=ROLE_CLIENT))
+    story.receive("ana", lone("first", ASKED))
+    story.receive("ana", lone("foreign", UNASKED))
+    story.worker("all")
+    story.settle()
+    story.results("all", ["first", "foreign"])
+    story.lost("all")
+    several = batch(["t", "u"], [0, 1])
+    if way == "sent ahead":
+        several = batch(["t", "u"], [1, 0], graph_id=GRAPH.graph_id)
+        several = replace(several, dependency_counts=join_u16([0, 1]), dependencies=ids(["t"]))
+    story.receive("bob", lone("t", ASKED) if way == "lone" else several)
+    story.worker("w", identity=ticket(user), features=(FEATURE_CHAINS,))
+    story.work_off()
+    told = status((ASKED, 1.0, 0.5), (UNASKED, 4.0, 2.0), (bytes(ID_BYTES), 8.0, 1.0))
+    story.receive("w", told)
+    assert run_seconds(story) == {ASKED: 1.0, b"": 12.0}
+    story.results("w", ["t"])
+    story.settle()
+    story.receive("w", told)
+    assert run_seconds(story) == {ASKED: 2.0, b"": 24.0}, "also after the task has ended"
+
+
+def test_an_operators_worker_is_believed_for_each_function() -> None:
+    story = Story()
+    story.client("ana", identity=ticket("ana", role=ROLE_CLIENT))
+    story.worker("w", identity=ticket("svc", is_operator=True), credit=0)
+    story.receive("ana", lone("t", ASKED))
+    story.receive("w", status((ASKED, 1.0, 0.5)))
+    assert run_seconds(story) == {ASKED: 1.0}
+
+
+def test_so_many_given_functions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "GIVEN_FUNCTIONS", 2)
+    story = Story()
+    story.client("ana", identity=ticket("ana", role=ROLE_CLIENT))
+    story.worker("w", credit=9, identity=ticket("svc"))
+    for number, function in enumerate(SEVERAL):
+        story.receive("ana", lone(f"t{number}", function))
+        story.settle()
+    assert list(story.core.tables.workers[peer("w")].given_functions) == SEVERAL[1:]
+    story.receive("w", status(*((function, 1.0, 0.5) for function in SEVERAL)))
+    assert run_seconds(story) == {SEVERAL[1]: 1.0, SEVERAL[2]: 1.0, b"": 1.0}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.scheduler_story import Story, peer
+from tests.support.scheduler_story import Story, peer, task
 
+from scaler_protocol.codec import encode
 from scaler_protocol.codes import BAD_IDENTITY, ROLE_MANAGER, UNIT_RUNNING, UNIT_STARTING, UNIT_STOPPING
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Capability
+from scaler_protocol.messages import Capability, Explain
 from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core import Disconnect, Policy
 from scaler_scheduler.core.recovering import FEATURE_PRESENT_HELD
@@ -43,6 +44,18 @@ def running(story: Story, *units: str, credit: int = 1) -> None:
     for unit in units:
         story.worker(f"w-{unit}", credit=credit, unit=("m", unit))
     story.has("m", **dict.fromkeys(units, RUNNING))
+
+
+def test_units_of_any_size_are_counted_up_to_the_end_of_a_field(story: Story) -> None:
+    """Checks that what the core sends fits the schema: the story encodes each message. (FRM-21)"""
+    story.manager("vast", workers_per_unit=2**32 - 1)
+    story.has("vast", most=2**32 - 1, a=STARTING, b=STARTING, c=RUNNING)
+    story.submit("client", ["t"])
+    status = story.core.snapshot(story.now, 0)
+    encode(status)
+    assert [one.target_count for one in status.managers if one.name == "vast"] == [2**32 - 1]
+    assert story.core.explanation(Explain(1, task("t")), story.now).starting_count == 2**32 - 1
+    assert story.settle()
 
 
 def test_nothing_to_do_is_a_target_too(story: Story) -> None:
@@ -86,6 +99,7 @@ def test_idle_units_end_after_a_while(story: Story) -> None:
     story.submit("client", ["a"])
     running(story, "u1", "u2")
     assert story.settle() == ["m <- Target 2", "w-u1 <- Dispatch a"]
+    story.runs("w-u1", "a")
     assert later(story, PATIENCE + 1) == ["m <- Target 1 stop u2"]
     story.has("m", u1=RUNNING, u2=STOPPING)
     assert later(story, 5) == []
@@ -98,6 +112,7 @@ def test_a_unit_that_works_is_not_named(story: Story) -> None:
     running(story, "u1", "u2")
     story.submit("client", ["a", "b"])
     assert story.settle() == ["m <- Target 2", "w-u1 <- Dispatch a", "w-u2 <- Dispatch b"]
+    story.runs("w-u2", "b")
     story.results("w-u1", ["a"], credit=1)
     told = later(story, PATIENCE + 2)
     assert told[-1] == "m <- Target 1 stop u1" and not any("u2" in line for line in told)

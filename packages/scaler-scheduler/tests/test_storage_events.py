@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+
+import pytest
 from tests.support.session_sides import Dialer
 
 from scaler_protocol.messages import StorageStatus, Timers
+from scaler_protocol.process.ports import free_ports
 from scaler_protocol.session import Lost
 from scaler_scheduler.core.storage_events import MIB, Event, StorageEvents, StorageSession
+from scaler_scheduler.storage_process import warn_of_silence
 
 ADDRESS = "tcp://a:1"
 
@@ -93,3 +98,19 @@ def test_a_storage_that_refuses_the_scheduler_says_why_once() -> None:
     told = [session.ended(text, at) for at, text in enumerate(("no key", "no key", "wrong key", "wrong key"))]
     assert [event and event[2] for event in told] == ["no key", None, "wrong key", None]
     assert session.look(8.0, is_open=True) == ("storage_connected", "", f"{ADDRESS}, after 8 s without it")
+
+
+@pytest.mark.parametrize(
+    ("is_taken", "reason", "expected"),
+    (
+        (False, "", "no process listens there"),
+        (True, "", "another program may have the port"),
+        (True, "it has as many sessions as it may", "it has as many sessions as it may"),
+    ),
+)
+def test_why_no_storage_is_there_yet_is_told(is_taken: bool, reason: str, expected: str, caplog) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if is_taken else free_ports(1)
+        warn_of_silence(f"tcp://127.0.0.1:{port}", reason)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"127.0.0.1:{port} yet ({expected}" in line or f"{expected}); tasks that need one wait" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.support.scheduler_story import FUNCTION, WELCOME, Story, ids, peer, task
@@ -18,10 +19,11 @@ from scaler_protocol.codes import (
     ROLE_CLIENT,
     ROLE_MANAGER,
     ROLE_WORKER,
+    STATUS_FAILED,
 )
 from scaler_protocol.columns import join_u16, join_u32, join_u64, split_ids
 from scaler_protocol.ids import GraphId, ObjectId, PeerId
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, Keyring
 from scaler_protocol.messages import (
     Capability,
     Explain,
@@ -32,9 +34,12 @@ from scaler_protocol.messages import (
     ObjectEntry,
     Results,
     StorageStatus,
+    Submit,
+    TaskHeader,
     WorkerOffer,
 )
 from scaler_protocol.session import Lost, Opened
+from scaler_scheduler.core import Policy
 from scaler_scheduler.core.names import OBJECTS_KEPT
 from scaler_scheduler.core.owned import HOSTS_SHOWN, LARGEST_SHOWN
 
@@ -61,6 +66,78 @@ def test_the_user_is_that_of_the_session_and_nothing_that_the_peer_says(user: st
     dumped = {line["kind"]: line for line in story.core.dump(story.now)}
     assert [dumped[kind]["user"] for kind in ("client", "worker", "manager")] == [shown] * 3
     json.dumps(dumped)
+
+
+ZERO = join_u32([0])
+KEYRING = Keyring((bytes(range(32)),))
+
+
+def joins(
+    story: Story, name: str, user: str, *, family: str = "", parent: str = "", role: int = ROLE_CLIENT, weight: int = 0
+) -> None:
+    """A client, with the grant that it is given: of its own family, or of the one of the task that it is in."""
+    grant = KEYRING.grant(peer(name), peer(family or name))
+    hello = Hello(1, 1, ROLE_CLIENT, peer(name), share_weight=weight)
+    if parent:
+        hello = replace(hello, parent_task=task(parent))
+    welcome = replace(WELCOME, owner_grant=grant)
+    story.handle(Opened(peer(name), hello, welcome, Identity(user, frozenset({role}), False, bytes(32), 0.0)))
+
+
+def in_task(story: Story, name: str, parent: str) -> None:
+    """A client of ana's program, with the ticket of the worker that has the task."""
+    joins(story, name, "svc", family="ana", parent=parent, role=ROLE_WORKER)
+
+
+def test_what_tasks_submit_counts_for_the_user_of_the_program() -> None:
+    """Their clients have the ticket of the worker, which is another user's. The same in tasks of tasks."""
+    story = Story()
+    joins(story, "ana", "ana")
+    story.handle(opened("w", ROLE_WORKER, "svc"))
+    story.submit("ana", ["parent"])
+    story.settle()
+    in_task(story, "child", "parent")
+    story.submit("child", ["nested"], parent_task=task("parent"), depth=1)
+    story.settle()
+    in_task(story, "grandchild", "nested")
+    story.receive("grandchild", Submit(TaskHeader(parent_task=task("nested")), ids(["f"]), ids(["deep"]), b"", ZERO))
+    story.settle()
+    status = story.core.snapshot(story.now)
+    assert {entry.user for entry in status.clients} == {"ana"}
+    assert [entry.user for entry in status.functions] == ["ana", "ana"]
+    assert {story.core.explanation(Explain(1, task(one)), story.now).user for one in ("nested", "deep")} == {"ana"}
+    assert {line["user"] for line in story.core.dump(story.now) if line["kind"] == "client"} == {"ana"}
+    story.results("w", ["deep"], status=STATUS_FAILED)
+    story.settle()
+    assert [failure.user for failure in story.core.task_samples(story.now).failures] == ["ana"]
+    assert set(story.core.tables.combinations.users) == {"ana"}, "nor has the worker's user less room (SCH-49)"
+    assert story.core.tables.clients[peer("child")].identity.user == "svc", "which rights depend on"
+
+
+def test_a_client_that_names_a_task_of_another_user_has_no_part_in_its_share() -> None:
+    """Watchers see the ids of tasks. (SCH-91)"""
+    story = Story()
+    joins(story, "ana", "ana")
+    story.handle(opened("w", ROLE_WORKER, "svc"))
+    story.submit("ana", ["parent"])
+    story.settle()
+    joins(story, "joe", "joe", parent="parent")
+    ana, joe = (story.core.tables.clients[peer(name)] for name in ("ana", "joe"))
+    assert ana.share is not joe.share and joe.user == "joe"
+
+
+def test_a_program_that_comes_after_the_clients_in_its_tasks_has_its_user_and_its_weight() -> None:
+    """At a scheduler that follows on another. (SCH-74)"""
+    story = Story(Policy(user_weights={"ana": 4.0, "svc": 0.25}))
+    in_task(story, "child", "parent")
+    child = story.core.tables.clients[peer("child")]
+    share = child.share
+    assert (child.user, share.of_user.weight, share.weight) == ("svc", 0.25, 1.0)
+    joins(story, "ana", "ana", weight=50)
+    assert (child.user, share.of_user.weight, share.weight) == ("ana", 4.0, 0.5)
+    in_task(story, "other", "parent")
+    joins(story, "again", "joe", family="ana")
+    assert (child.user, share.of_user.weight, share.weight) == ("ana", 4.0, 0.5), "only what was not known is learned"
 
 
 def test_what_clients_own_is_as_the_storage_has_said_last() -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from scaler_protocol.process import PARENT_VARIABLE, StartupError, secrets_for
+from scaler_protocol.process.modules import without_directory
 
 
 class ChildProcess:
@@ -34,7 +35,7 @@ class ChildProcess:
         self._what = what
         self._stop_seconds = stop_seconds
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            without_directory([sys.executable, "-m", module, *arguments]),
             stdin=subprocess.DEVNULL,
             env={
                 **os.environ,

@@ -119,6 +119,7 @@ def _standby_of(options: argparse.Namespace) -> str:
 def _storage_arguments(options: argparse.Namespace) -> tuple[str, ...]:
     given = {
         "--memory-limit": options.storage_memory_limit,
+        "--user-limit": options.storage_user_limit,
         "--spill-directory": options.storage_spill_directory,
         "--data-directory": options.storage_data_directory,
         "--disk-limit": options.storage_disk_limit,
@@ -145,6 +146,8 @@ def _policy(options: argparse.Namespace, choice: PolicyChoice) -> Policy:
         owner_grace_seconds=options.client_timeout_seconds,
         scaling=choice.scaling,
         user_weights=dict(options.user_weights),
+        user_tasks=options.user_tasks,
+        user_task_bytes=options.user_task_bytes,
     )
 
 
@@ -250,6 +253,7 @@ def _add_storage(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--storage-memory-limit", type=byte_count, metavar="BYTES", help="its --memory-limit, such as 8GiB"
     )
+    group.add_argument("--storage-user-limit", type=byte_count, metavar="BYTES", help="its --user-limit")
     group.add_argument("--storage-spill-directory", metavar="DIR", help="its --spill-directory")
     group.add_argument("--storage-data-directory", metavar="DIR", help="its --data-directory")
     group.add_argument("--storage-disk-limit", type=byte_count, metavar="BYTES", help="its --disk-limit")
@@ -286,6 +290,15 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
         "--user-weights", type=_user_weights, default=(), metavar="USER=WEIGHT,...",
         help="shares of users while programs compete for workers: with ana=3 programs of ana get three times the time "
         "that others get (default: 1 for each)",
+    )  # fmt: skip
+    group.add_argument(
+        "--user-tasks", type=positive_int, default=Policy().user_tasks, metavar="N",
+        help="refuse further tasks of a user, with QuotaError, while so many of that user have not ended "
+        "(default: 10000000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--user-task-bytes", type=byte_count, default=Policy().user_task_bytes, metavar="BYTES",
+        help="the same for the arguments that travel with these tasks (default: 4GiB)",
     )  # fmt: skip
     group.add_argument(
         "--max-number-of-tasks-waiting", "-mt", type=whole_number, default=-1, metavar="N",

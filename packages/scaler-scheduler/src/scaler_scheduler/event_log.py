@@ -9,12 +9,14 @@ from scaler_scheduler.core.cluster_events import (
     CONTROL,
     LIMIT_REACHED,
     MANAGER_TROUBLE,
+    PROCESSOR_DIED,
     SCHEDULER_RECOVERED,
     SCHEDULER_RESTARTED,
     STORAGE_SPILLING,
     STORAGE_TROUBLE,
     WORKER_DRAINING,
     WORKER_LOST,
+    WORKER_TROUBLE,
     ClusterEvents,
 )
 
@@ -25,6 +27,8 @@ LEVELS = {
     LIMIT_REACHED: logging.WARNING,
     WORKER_DRAINING: logging.INFO,
     WORKER_LOST: logging.WARNING,
+    WORKER_TROUBLE: logging.WARNING,
+    PROCESSOR_DIED: logging.WARNING,
     CONTROL: logging.INFO,
     SCHEDULER_RESTARTED: logging.WARNING,
     SCHEDULER_RECOVERED: logging.INFO,

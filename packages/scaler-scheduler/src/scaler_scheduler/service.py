@@ -22,8 +22,10 @@ from scaler_protocol.codes import (
     SHUTTING_DOWN,
 )
 from scaler_protocol.ids import PeerId, new_peer_id, split_name
+from scaler_protocol.keys.grants import Grants
 from scaler_protocol.messages import Dispatch, Hello, ObjectReply, Shutdown, StorageStatus
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.audit import Audit
 from scaler_protocol.process.key_options import warn_of_insecure
 from scaler_protocol.process.line_budget import LineBudget
 from scaler_protocol.process.memory import MemoryReturn
@@ -86,11 +88,11 @@ from scaler_scheduler.event_log import EventLog
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures
 from scaler_scheduler.session_lines import log_session
 from scaler_scheduler.standby import FEATURE_SERVING, Standby
-from scaler_scheduler.storage_process import StorageProcess
+from scaler_scheduler.storage_process import StorageProcess, warn_of_silence
 from scaler_scheduler.watchers import Watchers
 from scaler_scheduler.webhook_process import WebhookProcess
 
-STORAGE_READY_SECONDS = 30.0
+STORAGE_READY_SECONDS = 5.0
 STORAGE_RETRY_SECONDS = 0.5
 STANDBY_TICK_SECONDS = 0.1
 SESSIONS_SHARE = 1 / 2
@@ -130,7 +132,8 @@ class SchedulerService:
         self._storage_is_open = asyncio.Event()
         self._storage_session = StorageSession(config.storage_address)
         self._keyring = config.keys.find_keyring()
-        self._admission = Admission(self._keyring, time.time, self._core.is_in_task_of)
+        self._grants = None if self._keyring is None else Grants(self._keyring)
+        self._admission = Admission(self._keyring, time.time, self._core.is_in_task_of, Audit("Scheduler").note)
         shown = None if self._keyring is None else self._keyring.own_pass()
         try:
             self._router = RouterEndpoint(config.address, self._session_server())
@@ -229,8 +232,13 @@ class SchedulerService:
         )
 
     def _welcome(self, hello: Hello, identity: keys.Identity | None) -> WelcomeFields:
+        is_operator = identity is None or identity.is_operator
         return WelcomeFields(
-            generation=self._core.generation if hello.role == ROLE_SCHEDULER else self._core.meet(hello),
+            generation=(
+                self._core.generation
+                if hello.role == ROLE_SCHEDULER
+                else self._core.meet(hello, is_operator=is_operator)
+            ),
             is_standby=self._standby.is_waiting,
             storage_address=self._config.advertised_storage_address,
             monitor_address=as_seen_from_afar(self._monitor_address),
@@ -244,13 +252,14 @@ class SchedulerService:
         keyring = self._admission.keyring  # of this moment: keys may be replaced
         if keyring is None or identity is None or hello.role != ROLE_CLIENT:
             return b""
-        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name))
+        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name)) or b""
+        if not hello.parent_task and not family.startswith(keys.families_of(identity.user)):
+            family = b""  # a worker of another user has this grant, of a task that it was given (HSK-38)
         return keyring.grant(hello.peer_id, family or keys.own_family(hello.peer_id, identity.user))
 
     def _family_of(self, owner: PeerId, grant: bytes) -> bytes | None:
         """As its grant says; None if that is not its grant. Empty where there are no keys."""
-        keyring = self._admission.keyring
-        return b"" if keyring is None else keyring.family_of(owner, grant)
+        return b"" if self._grants is None else self._grants.family_of(owner, grant)
 
     def _is_busy_with(self, peer_id: PeerId) -> bool:
         return self._core.is_busy_with(peer_id) or self._desk.is_busy_with(peer_id)
@@ -350,10 +359,7 @@ class SchedulerService:
             if self._storage_process is not None:
                 self._storage_process.check()
             if time.monotonic() > deadline:
-                logging.warning(
-                    "Scheduler: no object storage server answers at %s yet; tasks that need one wait for it",
-                    self._config.storage_address,
-                )
+                await asyncio.to_thread(warn_of_silence, self._config.storage_address, self._storage.waits_because)
                 return
 
     async def _stopped_within(self, seconds: float) -> bool:

@@ -6,8 +6,22 @@ import logging
 
 from scaler_protocol.keys import Keyring
 from scaler_protocol.process import StartupError
+from scaler_protocol.process.ports import answers
 from scaler_scheduler.child_process import ChildProcess
 from scaler_scheduler.config import Config
+
+
+def warn_of_silence(address: str, reason: str) -> None:
+    """Logs why there is no session with the storage yet. `reason`: what the storage itself has said. Waits for the
+    network for a moment."""
+    if not reason and answers(address):
+        reason = (
+            "a process listens there, and does not answer as an object storage does: another program may have the port"
+        )
+    logging.warning(
+        "Scheduler: no object storage server answers at %s yet (%s); tasks that need one wait for it",
+        address, reason or "no process listens there",
+    )  # fmt: skip
 
 
 class StorageProcess(ChildProcess):

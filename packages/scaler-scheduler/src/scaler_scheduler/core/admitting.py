@@ -66,7 +66,7 @@ def line_up(tables: Tables, chunk: Chunk, indexes: Sequence[int], needs: Sequenc
         missing = [other for other in own if other in where or other in failed] if own else []
         if abandoned and (task_id := chunk.ids[index]) in abandoned:
             missing.append(previous_life(task_id))
-            tables.attempts[task_id] = abandoned[task_id] + 1
+            tables.go_on_counting(task_id)
         if missing:
             dependencies.wait(chunk.ids[index], chunk, index, missing)
             awaited += missing
@@ -263,6 +263,7 @@ class Admission:
         client.begin(chunk)
         chunk.unfinished += len(ids)
         client.unfinished_count += len(ids)
+        client.combinations.task_count += len(ids)
         tables.functions.submitted(chunk, part, tables.history.now)
         if chunk.header.parent_task:
             tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(ids))
@@ -295,7 +296,7 @@ class Admission:
         first = [admission_of(task_id)]
         if task_id in tables.abandoned:
             first.append(previous_life(task_id))
-            tables.attempts[task_id] = tables.abandoned[task_id] + 1
+            tables.go_on_counting(task_id)
         self._wait(index, first)
         for part in _slices(needs, self._most):
             waiting = dependencies.waiting.get(task_id)

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.tables import Client
 
 Indexes = range | list[int]
+
+
+@lru_cache(maxsize=256)
+def _without_priority(header: TaskHeader) -> TaskHeader:
+    """Returns one object for equal headers: one comes with thousands of batches."""
+    return replace(header, priority=0)
+
 
 #: Of all chunks of which nothing was dropped: a set of its own would be the largest part of a chunk of one.
 NONE_DROPPED: frozenset[int] = frozenset()
@@ -55,7 +62,7 @@ class Chunk:
 
     def __init__(self, client: Client, header: TaskHeader, batch: TaskBatch) -> None:
         self.client = client
-        self.combination = client.combinations.of(header)
+        self.combination = client.combinations.of(header, client.share.of_user.user)
         self.header = header
         self.has_dependencies = bool(batch.dependency_counts)
         self.batch = _without_repeats(batch) if self.has_dependencies else batch
@@ -83,6 +90,12 @@ class Chunk:
         if len(set(numbers)) == 1:  # as most often: a Counter costs more than all else here
             return [(rows[numbers[0]], len(numbers))]
         return [(rows[number], tasks) for number, tasks in Counter(numbers).items()]
+
+    def _told_header(self) -> TaskHeader:
+        """Returns the header for workers, which know no users: without a priority that another user's tasks, at the
+        same worker, would wait for. (SCH-98)"""
+        header, identity = self.header, self.client.identity
+        return header if identity is None or identity.is_operator else _without_priority(header)
 
     def value_id(self, task_id: TaskId, attempt: int) -> ObjectId:
         """Where this attempt of one of these tasks stores a large value. (OWN-6)"""
@@ -234,7 +247,7 @@ class Chunk:
         payload = self._pieces(parts)
         functions, function_indexes = self._functions(runs)
         return Dispatch(
-            header=self.header,
+            header=self._told_header() if self.header.priority else self.header,
             functions=functions,
             function_indexes=function_indexes,
             ids=_gather(batch.ids, runs, ID_BYTES),
@@ -316,7 +329,7 @@ class Chunk:
     def _whole(self, attempts: bytes) -> Dispatch:
         batch = self.batch
         return Dispatch(
-            header=self.header,
+            header=self._told_header() if self.header.priority else self.header,
             functions=batch.functions,
             function_indexes=batch.function_indexes,
             ids=batch.ids,

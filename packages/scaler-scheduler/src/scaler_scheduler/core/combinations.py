@@ -1,5 +1,5 @@
-"""How many lines the tasks of a user may make: the queue has one for each combination of depth, priority and
-requirement, and each turn looks at every line (SCH-49).
+"""What the unfinished tasks of a user are, and how many lines they may make: the queue has one for each combination of
+depth, priority and requirement, and each turn looks at every line (SCH-49).
 
 Counted are the combinations of batches with unfinished tasks, whether these are queued or not: a task that waits for
 others, or that a worker gives back, is queued later, and nothing is refused then. A user's first combinations are
@@ -44,13 +44,17 @@ class UserCombinations:
     def __init__(self, of_all: Combinations, user: User) -> None:
         self.user = user
         self.session_count = 0
+        #: unfinished, and the payloads of batches that have some (LIM-35)
+        self.task_count = self.task_bytes = 0
         self.listed: dict[ClassKey, Combination] = {}
         self._of_all = of_all
         self._requirements: Counter[Requirement] = Counter()
         self.has_many = False  #: more than the first ones
 
-    def of(self, header: TaskHeader) -> Combination:
-        key = class_key(header)
+    def of(self, header: TaskHeader, user: str) -> Combination:
+        """Returns the one of this header. `user`: of the program, another one than this if a worker's ticket is in use
+        in its tasks."""
+        key = class_key(header, user)
         return self.listed.get(key) or Combination(key, self)
 
     def has_room(self, key: ClassKey) -> bool:

@@ -20,7 +20,7 @@ from scaler_protocol.codes import (
     STATUS_SUCCESS,
 )
 from scaler_protocol.columns import PROFILE_BYTES, split_ids
-from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId
+from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core import adopted, cut_off, endings, retrying, successes
 from scaler_scheduler.core.actions import Disconnect
@@ -28,7 +28,7 @@ from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE, Told
 from scaler_scheduler.core.moments import NOT_YET
-from scaler_scheduler.core.results import Row, parts, picked, rows
+from scaler_scheduler.core.results import Row, lost_row, parts, picked, rows, stored_by
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
@@ -176,24 +176,32 @@ def claimed(tables: Tables, request_id: int, *, is_there: bool) -> None:
         end_rows(tables, worker, (row,))
         return
     tables.take_back(worker, row.task_id)
-    _begin_anew(tables, chunk, row)
+    if not _begins_anew(tables, chunk, row):
+        lost = (*tables.lost_workers.get(row.task_id, ()), f"{worker.name}: the value that it had stored is lost")
+        endings.end_started(tables, chunk, lost_row(row.task_id, row.attempt, lost), Move.GIVE_UP)
     _has_ended(tables, worker)
 
 
-def _begin_anew(tables: Tables, chunk: Chunk, row: Row) -> None:
-    """What the attempt has made is lost, by no fault of its worker."""
-    tables.attempts[row.task_id] = row.attempt + 1
+def _begins_anew(tables: Tables, chunk: Chunk, row: Row) -> bool:
+    """Begins a further attempt of a task whose last attempt's work is lost by no fault of its worker. Returns False if
+    that attempt was the last: then the task ends."""
+    if not tables.begin_attempt(row.task_id, row.attempt):
+        return False
     endings.requeue(tables, row.task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, row.task_id)
+    return True
 
 
 def _has_ended(tables: Tables, worker: Worker, owners: Mapping[Chunk | None, int] = NO_OWNERS) -> None:
     """What the worker took for these is charged to the programs of which they are. (SCH-91)"""
-    if owners and tables.shares.is_contended:
-        seconds = worker.worked(tables.shares) / sum(owners.values())
+    shares = tables.shares
+    if owners and shares.is_contended:
+        seconds = worker.worked(shares) / sum(owners.values())
         for chunk, tasks in owners.items():
             if chunk is not None:
                 chunk.client.share.charge(tasks, seconds * tasks)
+    elif owners:
+        worker.worked_until = shares.now
     if not worker.held:
         tables.has_idled = True
     worker.load_changed(has_just_worked=True)
@@ -292,8 +300,8 @@ def _end_in_bulk(
     if (told is NOT_YET or first.has_dependencies or first.batch.keys) and history.told_left > 0:
         told = history.told(first, shown)
     history.successes.append((
-        worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id, client.user,
-        first.submitted_at, told, message.sizes[: 4 * count], message.kinds[:count],
+        worker.peer_id, worker.name, worker.heard_at, len(ids), shown, function, measured, client.peer_id,
+        client.share.of_user.user, first.submitted_at, told, message.sizes[: 4 * count], message.kinds[:count],
     ))  # fmt: skip
 
 
@@ -344,8 +352,8 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
     if row.status == STATUS_PROCESSOR_DIED:
         # It may have stored a large value and not reported it, as a worker that is lost may have (OWN-6, OWN-7).
         tables.release([(chunk, chunk.value_id(row.task_id, row.attempt))])
-    if is_adopted and row.task_id not in tables.canceling and cut_off.has_no_owner(row):
-        _begin_anew(tables, chunk, row)
+    may_begin_anew = is_adopted and row.task_id not in tables.canceling and cut_off.has_no_owner(row)
+    if may_begin_anew and _begins_anew(tables, chunk, row):
         return
     if cut_off.is_cut_off(row) and cut_off.run_elsewhere(tables, worker, chunk, row):
         return
@@ -353,6 +361,7 @@ def _end_one(tables: Tables, worker: Worker, row: Row) -> None:
         retrying.retry(tables, worker, chunk, row)
     else:
         if row.status == STATUS_PROCESSOR_DIED:
+            retrying.note_death(tables, worker, chunk, row, 0)
             row = retrying.with_earlier_deaths(tables, worker, chunk, row)
         endings.end_started(tables, chunk, row, _move_of(row), worker.name)
 
@@ -369,8 +378,8 @@ def _drop_stale(tables: Tables, worker: Worker, chunk: Chunk | None, row: Row) -
     _note_stale(tables, worker, 1)
     if chunk is None and row.task_id in tables.where and row.attempt != tables.attempt(row.task_id):
         chunk = tables.chunk_of(row.task_id)
-    if chunk is not None and row.kind == KIND_OBJECT and row.value == chunk.value_id(row.task_id, row.attempt):
-        tables.release([(chunk, ObjectId(bytes(row.value)))])
+    if chunk is not None and stored_by(row) == chunk.value_id(row.task_id, row.attempt):
+        tables.release_unused(chunk, row)
 
 
 def _note_stale(tables: Tables, worker: Worker, count: int) -> None:

@@ -67,7 +67,6 @@ from scaler_scheduler.core import (
     cut_off,
     dumping,
     keeping,
-    lending,
     live_owners,
     membership,
     monitor,
@@ -216,13 +215,13 @@ class SchedulerCore:
         return self.tables.drain() if type(event) is Settled else []
 
     def next_deadline(self) -> float | None:
-        """When `Settled` is due even though nothing arrives: at once when work is left over from this turn, else at the
-        next look at the balance, or at the managers, or at kept results, or at the end of a rest, or when the clients
-        are to be named to the storage."""
+        """Returns when `Settled` is due even though nothing arrives: at once when work is left over from this turn,
+        else at the next look of one of the parts."""
         tables = self.tables
         if tables.backlog.jobs or tables.families.looks_left <= 0 or tables.placing_left <= 0:
             return 0.0
         earliest = min(self._balancer.look_at, self._namer.look_at, self._confirmer.look_at, self._recovery.look_at)
+        earliest = min(earliest, self.events.look_at)
         # Until the end of a recovery, which is a deadline too, managers are not looked at.
         if self._scaler.look_at < earliest and not tables.presentation.is_recovering:
             earliest = self._scaler.look_at
@@ -244,9 +243,9 @@ class SchedulerCore:
         """Which peers send more than is worked off. (SES-33)"""
         return self.tables.backlog.pressure
 
-    def meet(self, hello: Hello) -> int:
-        """For the Welcome that answers this Hello: our generation. (HSK-35)"""
-        return self._recovery.meet(hello)
+    def meet(self, hello: Hello, *, is_operator: bool = True) -> int:
+        """For the Welcome that answers this Hello: our generation. Without keys all peers are operators'. (HSK-35)"""
+        return self._recovery.meet(hello, is_operator=is_operator)
 
     @property
     def generation(self) -> int:
@@ -360,7 +359,8 @@ class SchedulerCore:
     def _lost(self, event: Lost, now: float) -> None:
         client, worker = self.tables.clients.get(event.peer_id), self.tables.workers.get(event.peer_id)
         if client is not None:
-            if not event.is_orderly and event.code != SESSION_REPLACED:
+            # One without unfinished tasks is mostly that of a task whose process was ended: nothing comes of its loss.
+            if client.unfinished_count and not event.is_orderly and event.code != SESSION_REPLACED:
                 name = self.display_id(event.peer_id).hex()[:8]
                 text = f"its {client.unfinished_count} unfinished tasks end: {event.text}"  # none runs again (SCH-22)
                 self.tables.events.note(cluster_events.CLIENT_LOST, name, text)
@@ -466,9 +466,7 @@ class SchedulerCore:
             message = replace(message, functions=b"", function_buckets=b"")
         if message.ended_count or message.samples or message.stack_samples:
             message = self._sampler.take(worker, message)
-        worker.status, worker.status_at = message, worker.heard_at
-        if message.blocked_count or worker.lenders:
-            lending.note_blocked(self.tables, worker, message)
+        membership.note_status(self.tables, worker, message)
 
     # ------------------------------------------------------------ placing
 
@@ -498,3 +496,5 @@ class SchedulerCore:
             self.stacks.settle(now)
         if now >= self._namer.look_at:
             self._namer.settle(now)
+        if now >= self.events.look_at:
+            self.events.settle(now)

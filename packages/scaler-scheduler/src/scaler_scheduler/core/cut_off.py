@@ -45,7 +45,7 @@ def _code_of(row: Row) -> int:
 
 def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> bool:
     """The worker has the task no longer. False: it is being canceled, or has been lost often enough, and ends so."""
-    _let_rest(tables, worker, worker.heard_at + REST_SECONDS)
+    let_rest(tables, worker, worker.heard_at + REST_SECONDS)
     task_id = row.task_id
     # It may have been stored though the answer did not come (OWN-7).
     tables.release([(chunk, chunk.value_id(task_id, row.attempt))])
@@ -53,15 +53,15 @@ def run_elsewhere(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> boo
         return False
     lost = (*tables.lost_workers.get(task_id, ()), f"{worker.name}: does not reach the storage")
     tables.lost_workers[task_id] = lost
-    if len(lost) >= tables.policy.lost_workers_limit:
+    if len(lost) >= tables.policy.lost_workers_limit or not tables.begin_attempt(task_id, row.attempt):
         return False
-    tables.attempts[task_id] = row.attempt + 1
     endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)
     return True
 
 
-def _let_rest(tables: Tables, worker: Worker, until: float) -> None:
+def let_rest(tables: Tables, worker: Worker, until: float) -> None:
+    """Gives the worker no task until then, as long as another one is well."""
     tables.cut_off[worker] = until
     worker.is_cut_off = True
 
@@ -69,7 +69,7 @@ def _let_rest(tables: Tables, worker: Worker, until: float) -> None:
 def suspect(tables: Tables, worker: Worker, is_suspected: bool) -> None:
     """Its host may have vanished: it rests until it gives a sign, or is lost. (SCH-84)"""
     if is_suspected:
-        _let_rest(tables, worker, math.inf)
+        let_rest(tables, worker, math.inf)
         worker.load_changed()
     elif tables.cut_off.get(worker) == math.inf:
         tables.cut_off[worker] = 0.0
@@ -77,15 +77,22 @@ def suspect(tables: Tables, worker: Worker, is_suspected: bool) -> None:
 
 def settle(tables: Tables, now: float) -> None:
     """Before tasks are placed."""
-    is_alone = not any(map(_is_well, tables.workers.values()))
+    is_alone = not any(map(is_well, tables.workers.values()))
     for worker, until in list(tables.cut_off.items()):
-        if is_alone or now >= until or worker.peer_id not in tables.workers:
+        if is_alone or now >= until or worker.peer_id not in tables.workers or _works_again(worker, until):
             del tables.cut_off[worker]
             worker.is_cut_off = False
             worker.load_changed()
 
 
-def _is_well(worker: Worker) -> bool:
+def _works_again(worker: Worker, until: float) -> bool:
+    """It rests because it stood still, and has ended something since. (SCH-96)"""
+    still = worker.still
+    return still is not None and still.rests_until == until and worker.results_count != still.results_count
+
+
+def is_well(worker: Worker) -> bool:
+    """Returns True if the worker takes tasks, as far as is known."""
     return worker.limit > 0 and not worker.is_retired and not worker.is_cut_off
 
 

@@ -23,16 +23,15 @@ class Deaths:
     def add(self, worker_name: str, attempt: int, error: TaskError) -> None:
         self.count += 1
         self.peak_memory_bytes = max(self.peak_memory_bytes, error.peak_memory_bytes)
-        self.accounts.append(_account(worker_name, attempt, error))
+        self.accounts.append(f"attempt {attempt} on {account(worker_name, error)}")
 
     def told(self) -> dict[str, int | list[str]]:
         """For a dump."""
         return {"count": self.count, "peak_memory_bytes": self.peak_memory_bytes, "accounts": list(self.accounts)}
 
 
-def _account(worker_name: str, attempt: int, error: TaskError) -> str:
-    """One attempt: where, how it ended, and how much memory its processor had used."""
+def account(worker_name: str, error: TaskError) -> str:
+    """Returns where and how the processor of one attempt ended, and how much memory it had used."""
     how = error.message or f"exited with code {error.exit_code}"
-    told = error.workers[0] if error.workers else f"{worker_name}: {how}"
-    told = f"attempt {attempt} on {told}"[:LONGEST_ACCOUNT]
+    told = (error.workers[0] if error.workers else f"{worker_name}: {how}")[:LONGEST_ACCOUNT]
     return f"{told}, memory peak {error.peak_memory_bytes / 2**20:.0f} MiB" if error.peak_memory_bytes else told

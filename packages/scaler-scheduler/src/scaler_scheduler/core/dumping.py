@@ -112,6 +112,7 @@ def _worker(tables: Tables, worker: Worker, now: float) -> Json:
         "is_cut_off": worker.is_cut_off,
         "unit": worker.unit_id,
         "silent_seconds": max(0.0, now - worker.heard_at),
+        "still_seconds": worker.still_seconds(now),
         "lag_seconds": status.lag_seconds,
         "queued": status.queued_count,
         "recycled": status.recycled_count,

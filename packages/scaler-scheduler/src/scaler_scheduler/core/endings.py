@@ -166,15 +166,17 @@ def _failing(tables: Tables, client: Client, row: Row) -> Job:
             failing.pop(failed.pop(), None)
         else:
             task_id, chunk = doomed
+            index = chunk.index_of[task_id]
             failed.append(task_id)
             failing[task_id] = None
-            steps += chunk.dependency_count(chunk.index_of[task_id])
+            steps += chunk.dependency_count(index)
             row = row._replace(task_id=task_id, attempt=tables.attempt(task_id))
             _keep_failure(tables, chunk, row)
             if chunk.header.graph_id:
                 tables.history.note_outcomes(chunk, (task_id,), row.status)
             tables.note_ended(chunk, task_id, tables.move(State.WAITING, move))
-            tables.deliver(chunk.client, row)
+            if move is Move.CANCEL or chunk.is_wanted(index):  # a Cancel may be answered CANCELED for it (CAN-2)
+                tables.deliver(chunk.client, row)
             tables.forget(task_id, chunk)
         if steps >= 2 * tables.backlog.slice_tasks:
             yield steps

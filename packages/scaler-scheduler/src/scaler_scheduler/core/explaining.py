@@ -109,7 +109,8 @@ def explanation(
         return replace(answer, state=State.WAITING.value, dependency_count=waiting.missing)
     if chunk.client in tables.presentation.recovering_clients:
         answer = replace(answer, recovery_seconds=max(0.001, tables.presentation.recovering_until - now))
-    return replace(answer, state=State.QUEUED.value, ahead_count=_ahead(lines, chunk, task_id, able))
+    ahead_count = _ahead(lines, chunk, task_id, able)
+    return replace(answer, state=State.QUEUED.value, ahead_count=ahead_count, trouble=_trouble(able))
 
 
 def _with_record(tables: Tables, answer: Explanation, chunk: Chunk, now: float) -> Explanation:
@@ -145,6 +146,7 @@ def _held(tables: Tables, answer: Explanation, worker: Worker, now: float) -> Ex
     lost_seconds = max(0.001, worker.lease_seconds - silent_seconds)
     answer = replace(answer, state=state.value, worker=worker.name, silent_seconds=silent_seconds)
     answer = replace(answer, lost_seconds=lost_seconds)
+    answer = replace(answer, still_seconds=worker.still_seconds(now))
     for processor in worker.status.processors:
         if processor.task_id == answer.task_id:
             seconds = processor.running_seconds + max(0.0, now - worker.status_at)
@@ -163,6 +165,11 @@ def _able(tables: Tables, chunk: Chunk) -> dict[Worker, None]:
     return {worker: None for worker in tables.workers.values() if worker.can_ever_run(requirement)}
 
 
+def _trouble(able: dict[Worker, None]) -> str:
+    """The first of them that says why it takes no tasks (WRK-65)."""
+    return next((f"{worker.name}: {worker.status.trouble}" for worker in able if worker.status.trouble), "")
+
+
 def _ahead(lines: Lines, chunk: Chunk, task_id: TaskId, able: dict[Worker, None]) -> int:
     """More urgent tasks that some of the same workers could take, and the client's own of the same class before it."""
     key = chunk.combination.key
@@ -171,6 +178,8 @@ def _ahead(lines: Lines, chunk: Chunk, task_id: TaskId, able: dict[Worker, None]
     for ready in lines.waiting:
         if ready.urgency >= key.urgency or lines.looks_left <= 0:
             break
+        if not ready.key.is_before(key):
+            continue
         lines.looks_left -= 1 + min(len(able), len(ready.index.members))
         if not able or not ready.index.members.keys().isdisjoint(able.keys()):
             count += ready.count

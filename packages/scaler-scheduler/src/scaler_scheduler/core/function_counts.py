@@ -200,11 +200,12 @@ class FunctionTable:
     # ------------------------------------------------------------ runs
 
     def merge(self, worker: Worker, status: WorkerStatus) -> None:
-        """What the worker has told of runs. (MON-39) A user's own worker says nothing of functions of other users."""
+        """Adds what the worker tells of runs. (MON-39) A worker whose ticket is no operator's is believed for functions
+        that it was given tasks of, of any user; what else it tells counts for the others."""
         rows = []
         for function_id, run_microseconds, cpu_microseconds in FUNCTION_ROW.iter_unpack(status.functions):
             row = self.rows.get(function_id, self.others)
-            if not worker.is_of_operator and row.user != worker.user:
+            if not worker.is_of_operator and function_id not in worker.given_functions:
                 row = self.others
             row.run_microseconds += run_microseconds
             row.cpu_microseconds += cpu_microseconds
@@ -218,7 +219,7 @@ class FunctionTable:
         """Those with unfinished tasks first, then those that were used last; and all others together. (MON-40)"""
         chosen = nlargest(ROWS_SHOWN, self.rows.values(), key=lambda row: (row.unfinished_count > 0, row.used_at))
         entries = [self._entry(row, now) for row in chosen]
-        if self.others.submitted or self.others.buckets or len(self.rows) > len(chosen):
+        if self.others.submitted or self.others.run_microseconds or len(self.rows) > len(chosen):
             rest = FunctionCounts()
             rest.add(self.others)
             shown = {row.function_id for row in chosen}

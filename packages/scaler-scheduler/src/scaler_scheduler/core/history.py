@@ -310,7 +310,8 @@ def _described(unread: _Unread, error: TaskError, *, shows_texts: bool) -> TaskF
         type_name=error.type_name[:TYPE_CHARACTERS],
         first_line=lines[0][:LINE_CHARACTERS] if lines else "",
         text=error.text[:TEXT_CHARACTERS] if shows_texts else "",
-        accounts=cut((*unread.accounts, *error.workers)),
+        # The error of a task whose processors died names the earlier attempts as well.
+        accounts=cut((*unread.accounts, *(one for one in error.workers if one not in unread.accounts))),
     )
 
 

@@ -7,11 +7,13 @@ from collections import Counter
 from scaler_protocol.ids import TaskId
 from scaler_scheduler.core import combinations
 from scaler_scheduler.core.chunk import Chunk
+from scaler_scheduler.core.combinations import UserCombinations
 from scaler_scheduler.core.core import SchedulerCore
 from scaler_scheduler.core.delivery import size_of
 from scaler_scheduler.core.dependencies import listed
 from scaler_scheduler.core.function_counts import ROWS_MAX
 from scaler_scheduler.core.ready import class_key
+from scaler_scheduler.core.shares import UserShare
 from scaler_scheduler.core.states import FINISHED, UNFINISHED, State
 from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
@@ -29,6 +31,7 @@ def check(core: SchedulerCore) -> None:
     _check_sparse(tables)
     _check_delivery(tables)
     _check_aside(tables)
+    _check_lines(tables)
     tables.backlog.check()
     _check_presentation(tables)
 
@@ -51,6 +54,15 @@ def _check_places(tables: Tables) -> None:
             assert task_id in place.held, "a task is said to be with a worker that does not hold it"
             client = place.held[task_id].client
             assert not client.is_gone or client in tables.backlog, "a client is gone, and its task still in `where`"
+
+
+def _check_lines(tables: Tables) -> None:
+    """Checks that what can be taken is found without looking at every line."""
+    in_reach = {id(ready) for ready, _ in tables.ready.placeable(is_lending=False)}
+    for ready in tables.ready.classes.values():
+        assert not ready.count or ready in ready.index.lines, "a line has tasks that can be taken, and is not found"
+        is_placeable = ready.count > 0 and bool(ready.index.heap)
+        assert is_placeable == (id(ready) in in_reach), "a line that may find a place is not looked at"
 
 
 def _check_aside(tables: Tables) -> None:
@@ -80,6 +92,11 @@ def _check_counts(tables: Tables) -> None:
     by_share = Counter(chunk.client.share for worker in every_worker(tables) for chunk in worker.held.values())
     for share in (client.share for client in tables.clients.values()):
         assert share.held == by_share[share], f"a program is said to have {share.held} tasks with workers"
+    by_user = Counter[UserShare]()
+    for share, tasks in by_share.items():
+        by_user[share.of_user] += tasks
+    for of_user in (client.share.of_user for client in tables.clients.values()):
+        assert of_user.held == by_user[of_user], f"a user is said to have {of_user.held} tasks with workers"
 
 
 def _check_functions(tables: Tables) -> None:
@@ -123,6 +140,14 @@ def _check_clients(tables: Tables) -> None:
         assert client.is_held == is_held, "a client is held that nothing is done for"
     for client in (*tables.clients.values(), *leaving):
         assert client.unfinished_count == sum(chunk.unfinished for chunk in client.chunks)
+    of_users = Counter[UserCombinations]()
+    bytes_of_users = Counter[UserCombinations]()
+    for client in (*tables.clients.values(), *leaving):
+        of_users[client.combinations] += client.unfinished_count
+        bytes_of_users[client.combinations] += sum(len(chunk.batch.payload) for chunk in client.chunks)
+    for of_user in tables.combinations.users.values():
+        assert of_user.task_count == of_users[of_user], f"a user is said to have {of_user.task_count} tasks"
+        assert of_user.task_bytes == bytes_of_users[of_user], f"a user is said to have {of_user.task_bytes} bytes"
     _check_combinations(tables, [chunk for client in (*tables.clients.values(), *leaving) for chunk in client.chunks])
 
 
@@ -130,7 +155,10 @@ def _check_combinations(tables: Tables, chunks: list[Chunk]) -> None:
     batches = Counter(chunk.combination for chunk in chunks)
     every = [one for of_user in tables.combinations.users.values() for one in of_user.listed.values()]
     assert batches == +Counter({one: one.batch_count for one in every}), "batches are counted with another combination"
-    assert all(chunk.combination.key == class_key(chunk.header) for chunk in chunks), "a chunk has another combination"
+    for chunk in chunks:
+        # Its user is the one that its program had then: a worker's, if only clients in tasks had come back (SCH-92).
+        key = class_key(chunk.header, chunk.combination.key.user)
+        assert chunk.combination.key == key, "a chunk has another combination"
     further = [max(0, len(one.listed) - combinations.FIRST_COMBINATIONS) for one in tables.combinations.users.values()]
     assert tables.combinations.further_count == sum(further), "further combinations are miscounted"
 

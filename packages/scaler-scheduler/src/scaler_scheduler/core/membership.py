@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import islice
 
-from scaler_protocol.codec import encode_task_error
-from scaler_protocol.codes import KIND_INLINE, STATUS_WORKER_LOST, WORKER_LOST
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in, shown_task
 from scaler_protocol.keys import user_of
-from scaler_protocol.messages import Hello, Returned, TaskError, Welcome
+from scaler_protocol.messages import Hello, Returned, Welcome, WorkerStatus
 from scaler_protocol.session import Opened
-from scaler_scheduler.core import adopted, endings, forgetting, recovering
+from scaler_scheduler.core import adopted, endings, forgetting, lending, recalling, recovering
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.results import Row, canceled_row
+from scaler_scheduler.core.cluster_events import WORKER_TROUBLE
+from scaler_scheduler.core.results import canceled_row, lost_row
 from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.states import Move
-from scaler_scheduler.core.tables import LAST_ATTEMPT, Client, Tables
+from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
 HELD_AT_ONCE = 16_384
@@ -35,7 +34,7 @@ def client_joined(tables: Tables, event: Opened) -> Client:
     peer_id, hello, grant = event.peer_id, event.hello, event.welcome.owner_grant
     share = _share_of(tables, event)
     limits = event.welcome.limits
-    of_user = tables.combinations.join(user_of(event.identity) or peer_id)
+    of_user = tables.combinations.join(share.user or peer_id)
     client = Client(peer_id, tables.client_sessions, hello.software, limits, share, of_user, event.identity, grant)
     tables.clients[peer_id] = client
     client.generation = tables.generation
@@ -44,11 +43,20 @@ def client_joined(tables: Tables, event: Opened) -> Client:
 
 def _share_of(tables: Tables, event: Opened) -> Share:
     """A client in a task has that of its program: the grant tells which, or the task where there are no keys."""
-    hello = event.hello
-    family = family_in(event.welcome.owner_grant, event.peer_id) or event.peer_id
-    if hello.parent_task in tables.where:
-        family = tables.chunk_of(TaskId(hello.parent_task)).client.share.family
-    return tables.shares.join(family, user_of(event.identity), hello.share_weight)
+    hello, parent = event.hello, event.hello.parent_task
+    family = family_in(event.welcome.owner_grant, event.peer_id)
+    if not family:
+        family = tables.chunk_of(TaskId(parent)).client.share.family if parent in tables.where else event.peer_id
+    return tables.shares.join(family, user_of(event.identity), hello.share_weight, is_in_task=bool(parent))
+
+
+def note_status(tables: Tables, worker: Worker, status: WorkerStatus) -> None:
+    """Keeps what a worker tells of itself. A trouble that lasts is an event once."""
+    if status.trouble and status.trouble != worker.status.trouble:
+        tables.events.note(WORKER_TROUBLE, worker.name, status.trouble)
+    worker.status, worker.status_at = status, worker.heard_at
+    if status.blocked_count or worker.lenders:
+        lending.note_blocked(tables, worker, status)
 
 
 def client_left(tables: Tables, client: Client, *, is_replaced: bool) -> None:
@@ -158,13 +166,12 @@ def _lose(tables: Tables, task_id: TaskId, chunk: Chunk, losses: _Losses, *, is_
     if is_counted and not tables.unfinished(chunk.dependencies(chunk.index_of[task_id])):
         lost = tables.lost_workers[task_id] = losses.after(tables.lost_workers.get(task_id, ()))
         if len(lost) >= tables.policy.lost_workers_limit:
-            endings.end_started(tables, chunk, _give_up_row(task_id, attempt, lost), Move.GIVE_UP)
+            endings.end_started(tables, chunk, lost_row(task_id, attempt, lost), Move.GIVE_UP)
             return
-    if attempt >= LAST_ATTEMPT:
-        row = _give_up_row(task_id, attempt, losses.after(tables.lost_workers.get(task_id, ())))
+    if not tables.begin_attempt(task_id, attempt):
+        row = lost_row(task_id, attempt, losses.after(tables.lost_workers.get(task_id, ())))
         endings.end_started(tables, chunk, row, Move.GIVE_UP)
         return
-    tables.attempts[task_id] = attempt + 1
     tables.repeat_counts["worker_lost" if is_counted else "worker_left"] += 1
     endings.requeue(tables, task_id, chunk, Move.LOSE_WORKER)
     endings.cancel_children(tables, task_id)
@@ -180,15 +187,11 @@ def _release_attempt(tables: Tables, task_id: TaskId, chunk: Chunk) -> None:
         adopted.release_attempt(tables, chunk, task_id, attempt, owner)
 
 
-def _give_up_row(task_id: TaskId, attempt: int, lost: Sequence[str]) -> Row:
-    message = f"{len(lost)} workers were lost while they held this task, so it is not tried again: {'; '.join(lost)}"
-    error = TaskError(code=WORKER_LOST, type_name="WorkerDiedError", message=message, text=message, workers=tuple(lost))
-    return Row(task_id, attempt, STATUS_WORKER_LOST, KIND_INLINE, encode_task_error(error), b"")
-
-
 def returned(tables: Tables, worker: Worker, message: Returned) -> Job:
     """Tasks the worker has not begun and will not (WRK-9). Their attempt is not used up."""
     ids = split_ids(message.ids)
+    if message.is_recall_answer and ids and worker.still is not None:
+        recalling.gave_back(tables, worker)
     if tables.presentation.tasks:
         adopted.returned(tables, worker, ids)  # type: ignore[arg-type]
     most = tables.backlog.slice_tasks

@@ -17,7 +17,7 @@ from scaler_protocol.messages import (
     WorkerEntry,
 )
 from scaler_scheduler.core.function_counts import bucket_columns
-from scaler_scheduler.core.ready import named_by_user
+from scaler_scheduler.core.ready import ClassKey, ReadyClass, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
 from scaler_scheduler.core.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.tables import Client, Tables
@@ -80,6 +80,7 @@ def _workers(tables: Tables, now: float) -> Iterable[WorkerEntry]:
             unit_id=worker.unit_id,
             manager_id=tables.display.of(worker.manager_id),
             user=worker.user,
+            still_seconds=worker.still_seconds(now),
         )
 
 
@@ -93,13 +94,17 @@ def _functions(tables: Tables) -> dict[bytes, int]:
 
 
 def _waiting_classes(tables: Tables) -> Iterable[WaitingClass]:
+    """Yields those of all users together, as each has lines of its own."""
+    found: dict[ClassKey, list[ReadyClass]] = {}
     for ready in tables.ready.waiting():
+        found.setdefault(ready.key._replace(user=""), []).append(ready)
+    for key, lines in found.items():
         yield WaitingClass(
-            capabilities=named_by_user(ready.key.requirement),
-            priority=-ready.key.negative_priority,
-            depth=-ready.key.negative_depth,
-            task_count=ready.count,
-            able_count=len(ready.index.members),
+            capabilities=named_by_user(key.requirement),
+            priority=-key.negative_priority,
+            depth=-key.negative_depth,
+            task_count=sum(ready.count for ready in lines),
+            able_count=len(lines[0].index.members),
         )
 
 

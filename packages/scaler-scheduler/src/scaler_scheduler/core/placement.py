@@ -9,6 +9,7 @@ from scaler_scheduler.core.chunk import Chunk, Indexes, Inputs
 from scaler_scheduler.core.families import LOOKS_A_TURN
 from scaler_scheduler.core.ready import ClassKey, ReadyClass
 from scaler_scheduler.core.tables import DISPATCH_STEPS, TASKS_IN_A_MESSAGE, Tables
+from scaler_scheduler.core.turns import PORTION_TASKS
 from scaler_scheduler.core.workers import Worker
 
 
@@ -19,13 +20,15 @@ def place(tables: Tables) -> None:
     tables.placing_left = tables.placed_a_turn
     if tables.elsewhere:
         _place_elsewhere(tables)
-    for ready in tables.ready.placeable(is_lending=bool(tables.lending)):
-        _place_class(tables, ready)
+    for ready, users in tables.ready.placeable(is_lending=bool(tables.lending)):
+        _place_class(tables, ready, users)
     if tables.followable:
         ahead.send_ahead(tables)
 
 
-def _place_class(tables: Tables, ready: ReadyClass) -> None:
+def _place_class(tables: Tables, ready: ReadyClass, users: int) -> None:
+    """Dispatches what has a place. If several users wait, that is some tasks for one worker: then another has its
+    turn."""
     index = ready.index
     if not index.members:
         return
@@ -38,6 +41,8 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             return
         worker, room = least_loaded
         room = min(share, room)
+        if users > 1:
+            room = min(room, max(PORTION_TASKS, room // users))
         while room > 0 and tables.placing_left > 0:
             taken = ready.take(min(room, TASKS_IN_A_MESSAGE))
             if taken is None:
@@ -53,6 +58,8 @@ def _place_class(tables: Tables, ready: ReadyClass) -> None:
             room -= len(taken[1])
             _dispatch(tables, worker, *taken)
         worker.load_changed()
+        if users > 1:
+            return
 
 
 def _place_borrowers(tables: Tables, ready: ReadyClass) -> None:
@@ -97,8 +104,7 @@ def _place_elsewhere(tables: Tables) -> None:
 
 
 def _other(tables: Tables, key: ClassKey, worker: Worker) -> Worker | None:
-    first = tables.ready.most_urgent()
-    if first is not None and first.urgency < key.urgency:
+    if not tables.ready.comes_first(key):
         return None
     index = tables.load_indexes.of(key, tables.ready.classes.values())
     others = [other for other in index.members if other is not worker and index.room(other) > 0]

@@ -175,8 +175,11 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
     part.client.begin(part)
     tables.unfinish(chunk, len(ids))
     part.client.unfinished_count += len(ids)
+    part.client.combinations.task_count += len(ids)
     worker.held.update(dict.fromkeys(part.ids, part))
     tables.note_held(part, range(len(part.ids)), 1)
+    if not worker.is_of_operator:
+        worker.note_given(part, range(len(part.ids)))
     tables.where.update(dict.fromkeys(part.ids, worker))
     worker.commit(part, len(ids))
     rows = []

@@ -1,8 +1,10 @@
 """The queue of tasks that could run now (SCH-9, SCH-10, SCH-11, SCH-91).
 
-Deeper tasks come first, then higher priority; of equal urgency comes the program that has had the least time of
-workers, and each client's tasks leave in the order of submission. Tasks are queued and taken as runs of indexes into
-a chunk: a range where they are neighbours, a deque where they became ready one after another.
+Deeper tasks come first. Of equal depth come those of the user that has had the least time of workers, and of these
+those of higher priority: a user's priorities say nothing of the tasks of others, so each user has lines of its own. Of
+equal urgency comes the program of the user that has had the least, and each client's tasks leave in the order of
+submission. Without keys all clients are of one user. Tasks are queued and taken as runs of indexes into a chunk: a
+range where they are neighbours, a deque where they became ready one after another.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby, islice
-from operator import attrgetter
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Capability, TaskHeader
 from scaler_scheduler.core.chunk import Chunk, Indexes
-from scaler_scheduler.core.turns import PORTION_TASKS, Line, Run, Turn
+from scaler_scheduler.core.turns import PORTION_TASKS, Line, Run, Turn, in_order, take, take_run
 
 if TYPE_CHECKING:
+    from scaler_scheduler.core.shares import UserShare
     from scaler_scheduler.core.tables import Client
     from scaler_scheduler.core.workers import LoadIndex
 
@@ -76,11 +78,12 @@ LOOKED_AT = 20_000
 
 
 class ClassKey(NamedTuple):
-    """Tasks of one class are equally urgent and may go to the same workers."""
+    """Tasks of one class are of one user, equally urgent, and may go to the same workers."""
 
     negative_depth: int
     negative_priority: int
     requirement: Requirement
+    user: str = ""
 
     @property
     def is_nested(self) -> bool:
@@ -91,23 +94,43 @@ class ClassKey(NamedTuple):
         """What they are sorted by. Requirements have no order: of equal urgency, what was asked first comes first."""
         return self[:2]
 
+    def is_before(self, other: ClassKey) -> bool:
+        """Returns whether these tasks go first. Of equally deep ones of two users shares decide that, and not a
+        priority."""
+        if self.negative_depth != other.negative_depth or self.user == other.user:
+            return self.urgency < other.urgency
+        return False
 
-def class_key(header: TaskHeader) -> ClassKey:
+
+def class_key(header: TaskHeader, user: str) -> ClassKey:
     requirement = header.capabilities
     if header.code_tag:
         requirement = requirement + _asked(CODE + header.code_tag)
     if header.code_set:
         requirement = requirement + _asked(CODE_SETS)
-    return ClassKey(-header.depth, -header.priority, requirement)
+    return ClassKey(-header.depth, -header.priority, requirement, user)
 
 
 class ReadyClass:
     """`count` tells how many can be taken; those of clients that are held, and those set aside, cannot."""
 
-    __slots__ = ("_aside", "_aside_count", "_held", "_line", "_turns", "count", "index", "key", "may_borrow", "urgency")
+    __slots__ = (
+        "_aside",
+        "_aside_count",
+        "_held",
+        "_line",
+        "_turns",
+        "count",
+        "index",
+        "key",
+        "may_borrow",
+        "number",
+        "urgency",
+    )
 
-    def __init__(self, key: ClassKey, index: LoadIndex) -> None:
+    def __init__(self, key: ClassKey, index: LoadIndex, number: int = 0) -> None:
         self.key = key
+        self.number = number  #: of equally urgent ones that of the lower number comes first
         self.urgency = key.urgency
         self.index = index  #: the workers that can take these tasks
         #: they take amounts, and have ancestors that could lend theirs (SCH-47)
@@ -124,10 +147,12 @@ class ReadyClass:
     def held_count(self) -> int:
         return sum(turn.count for turn in self._held.values()) + self._aside_count
 
-    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> None:
+    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> bool:
+        """Returns whether the client had nothing here."""
         client, count = chunk.client, len(indexes)
         turns = self._held if client.is_held else self._turns
         turn = turns.get(client)
+        is_new = turn is None
         if turn is None:
             turn = turns[client] = Turn()
             if client.share.shares.is_contended and not client.is_held:
@@ -138,7 +163,7 @@ class ReadyClass:
         runs = turn.runs
         if isinstance(indexes, range):
             runs.appendleft((chunk, indexes)) if at_front else runs.append((chunk, indexes))
-            return
+            return is_new
         neighbour = runs[0 if at_front else -1] if runs else None
         if neighbour is None or neighbour[0] is not chunk or isinstance(neighbour[1], range):
             neighbour = (chunk, deque[int]())
@@ -146,6 +171,7 @@ class ReadyClass:
         run = neighbour[1]
         assert not isinstance(run, range), "single tasks are gathered in a deque"
         run.extendleft(reversed(indexes)) if at_front else run.extend(indexes)
+        return is_new
 
     def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
         """At most `limit` tasks of one chunk, of the client whose turn it is."""
@@ -154,7 +180,7 @@ class ReadyClass:
             if client.share.shares.is_contended:
                 client.share.has_turn()
             turn = self._turns[client]
-            taken = _take(turn.runs, limit if waiting == 1 else min(limit, max(PORTION_TASKS, limit // waiting)))
+            taken = take(turn.runs, limit if waiting == 1 else min(limit, max(PORTION_TASKS, limit // waiting)))
             if not turn.runs:
                 del self._turns[client]
             if taken is not None:
@@ -171,7 +197,7 @@ class ReadyClass:
         if turn is None or place is None:
             return range(0)
         runs.rotate(-place)
-        taken = _take_run(runs, limit)
+        taken = take_run(runs, limit)
         runs.rotate(place)
         if not runs:
             del self._turns[chunk.client]
@@ -201,7 +227,7 @@ class ReadyClass:
         aside.update(dict.fromkeys(indexes))
         turn = self._turns.get(chunk.client)
         if turn is not None and turn.runs[0][0] is chunk:
-            _, following = _take(turn.runs, len(chunk.ids)) or (chunk, ())
+            _, following = take(turn.runs, len(chunk.ids)) or (chunk, ())
             aside.update(dict.fromkeys(following))
             self._count(chunk.client, turn, -len(following))
             if not turn.runs:
@@ -214,6 +240,11 @@ class ReadyClass:
     def standing(self) -> float:
         """Of the client that has the next turn: there must be one."""
         return self._line.next().share.standing
+
+    @property
+    def user(self) -> UserShare:
+        """Returns the user of the client that has the next turn: there must be one."""
+        return self._line.next().share.of_user
 
     @property
     def clients(self) -> Iterable[Client]:
@@ -313,50 +344,19 @@ class ReadyClass:
             self.count += change
 
 
-def _take(runs: deque[tuple[Chunk, Run]], limit: int) -> tuple[Chunk, Indexes] | None:
-    """Of one chunk: what has waited, and what follows it in the same message, or each would make the next smaller."""
-    chunk, _ = runs[0]
-    taken = _take_run(runs, limit)
-    if len(taken) < limit and runs and runs[0][0] is chunk:
-        taken = list(taken)
-        while len(taken) < limit and runs and runs[0][0] is chunk:
-            taken += _take_run(runs, limit - len(taken))
-    return (chunk, taken) if taken else None
-
-
-def _take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
-    """Of the first run. Empty when nothing is left in it but what was dropped."""
-    chunk, run = runs[0]
-    if not chunk.unfinished:
-        runs.popleft()
-        return []
-    if isinstance(run, range) and not chunk.dropped:
-        if len(run) <= limit:
-            runs.popleft()
-        else:
-            runs[0] = (chunk, run[limit:])
-        return run[:limit]
-    if isinstance(run, range):
-        run = deque(run)
-        runs[0] = (chunk, run)
-    if not chunk.dropped:
-        taken = [run.popleft() for _ in range(min(limit, len(run)))]
-    else:
-        taken = []
-        while run and len(taken) < limit:
-            index = run.popleft()
-            if index not in chunk.dropped:
-                taken.append(index)
-    if not run:
-        runs.popleft()
-    return taken
-
-
 class ReadyQueue:
-    def __init__(self, index_of: Callable[[ClassKey], LoadIndex]) -> None:
+    def __init__(self, index_of: Callable[[ClassKey], LoadIndex], changed: dict[LoadIndex, None] | None = None) -> None:
+        """Makes an empty queue. `changed`: to which the indexes add themselves."""
         self.classes: dict[ClassKey, ReadyClass] = {}
         self._index_of = index_of
         self._order: list[ReadyClass] = []  #: the same, the most urgent first
+        #: the lines of each client, and some in which it has nothing any more
+        self._of_client: dict[Client, dict[ReadyClass, None]] = {}
+        #: those that take amounts which ancestors could lend
+        self._borrowing: dict[ReadyClass, None] = {}
+        self._last_number = 0
+        #: where a worker may have got room, or a line something that can be taken, since it was last looked at
+        self.changed: dict[LoadIndex, None] = {} if changed is None else changed
         self._most = CLASSES_LIMIT  #: when there are more, those that ran empty are forgotten
 
     def __len__(self) -> int:
@@ -368,9 +368,19 @@ class ReadyQueue:
         if ready is None:
             if len(self.classes) >= self._most:
                 self._forget_empty()
-            ready = self.classes[key] = ReadyClass(key, self._index_of(key))
+            self._last_number += 1
+            ready = self.classes[key] = ReadyClass(key, self._index_of(key), self._last_number)
             insort(self._order, ready, key=lambda one: one.urgency)
-        ready.add(chunk, indexes, at_front=at_front)
+            if ready.may_borrow:
+                self._borrowing[ready] = None
+        if ready.add(chunk, indexes, at_front=at_front):
+            lines = self._of_client.get(chunk.client)
+            if lines is None:
+                lines = self._of_client[chunk.client] = {}
+            lines[ready] = None
+        if ready.count:  # `LoadIndex.wait`, without a call for each batch
+            ready.index.lines[ready] = None
+            self.changed[ready.index] = None
 
     def drop(self, chunk: Chunk, index: int) -> None:
         """This queued task has ended another way; its place in the run is passed over later."""
@@ -391,7 +401,7 @@ class ReadyQueue:
         client.holds += 1
         if client.holds > 1:
             return
-        for ready in self.classes.values():
+        for ready in self._of_client.get(client, ()):
             ready.hold(client)
         client.is_held = True
 
@@ -400,12 +410,14 @@ class ReadyQueue:
         if client.holds:
             return
         client.is_held = False
-        for ready in self.classes.values():
+        for ready in self._of_client.get(client, ()):
             ready.release(client)
+            if ready.count:
+                ready.index.wait(ready)
 
     def discard(self, client: Client) -> Iterator[int]:
         """Passes over what was dropped at the head of the line of this client, little by little. Yields steps."""
-        for ready in tuple(self.classes.values()):
+        for ready in tuple(self._of_client.get(client, ())):
             runs = ready.runs_of(client)
             while runs and not runs[0][0].unfinished:
                 for _ in range(min(DISCARDED_RUNS, len(runs))):
@@ -415,34 +427,54 @@ class ReadyQueue:
                 yield DISCARDED_RUNS // 4
             if not runs:
                 ready.forget(client)
+                self._forget_line(client, ready)
+
+    def _forget_line(self, client: Client, ready: ReadyClass) -> None:
+        """Takes the line out of the client's, unless it has been taken out since `discard` began."""
+        lines = self._of_client.get(client, {})
+        lines.pop(ready, None)
+        if not lines:
+            self._of_client.pop(client, None)
 
     def waiting(self) -> list[ReadyClass]:
         """Classes with something that can be taken, the most urgent first."""
         return [ready for ready in self._order if ready.count]
 
-    def most_urgent(self) -> ReadyClass | None:
-        """Of those that some worker can take."""
-        return next((ready for ready in self._order if ready.count and ready.index.members), None)
+    def comes_first(self, key: ClassKey) -> bool:
+        """Returns whether nothing that some worker can take goes before tasks of this class."""
+        for ready in self._order:
+            if ready.urgency >= key.urgency:
+                break
+            if ready.count and ready.index.members and ready.key.is_before(key):
+                return False
+        return True
 
-    def placeable(self, *, is_lending: bool) -> Iterator[ReadyClass]:
-        """Those that may find a place now, the most urgent first, and of equally urgent ones that of the program which
-        had the least. All others cost next to nothing in a turn: each user may have many, and lines that no worker
-        can take stay until one joins. (SCH-49) Lent amounts are places that no index knows."""
-        found = [
-            ready for ready in self._order if ready.count and (ready.index.heap or (is_lending and ready.may_borrow))
-        ]
-        if len(found) == 1:
-            yield found[0]
-            return
-        for _, equals in groupby(found, key=attrgetter("urgency")):
-            # More urgent ones have taken places meanwhile.
-            group = [ready for ready in equals if ready.index.heap or ready.may_borrow]
-            yield from sorted(group, key=lambda ready: ready.standing) if len(group) > 1 else group
+    def placeable(self, *, is_lending: bool) -> Iterable[tuple[ReadyClass, int]]:
+        """Returns those that may find a place now, in their order, each with the number of users that wait beside it.
+        All others are not looked at: each user may have many, and lines that no worker can take stay until one joins.
+        (SCH-49) Lent amounts are places that no index knows."""
+        found: list[ReadyClass] = []
+        changed = self.changed
+        for index in list(changed):
+            if not index.heap or not index.lines:
+                del changed[index]  # it is there again when a worker has room, or a line something that can be taken
+                continue
+            lines = [ready for ready in index.lines if ready.count]
+            if len(lines) < len(index.lines):
+                index.lines = dict.fromkeys(lines)
+            found += lines
+        if is_lending and self._borrowing:
+            found += [ready for ready in self._borrowing if ready.count and not ready.index.heap]
+        return in_order(found) if len(found) > 1 else zip(found, repeat(1))
 
     def _forget_empty(self) -> None:
         """Seldom: only when there may be twice as many as are in use."""
         self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
         self._order = [ready for ready in self._order if ready.key in self.classes]
+        self._borrowing = {ready: None for ready in self._order if ready.may_borrow}
+        for client, lines in list(self._of_client.items()):
+            for ready in [one for one in lines if one.key not in self.classes]:
+                self._forget_line(client, ready)
         self._most = max(CLASSES_LIMIT, 2 * len(self.classes))
 
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:

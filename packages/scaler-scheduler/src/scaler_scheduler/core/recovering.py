@@ -36,6 +36,8 @@ PREDECESSORS = 16
 """So many different ones begin a recovery. A peer can name any: those beyond cost their tasks a second run at most."""
 
 GENERATION_MAX = (1 << 64) - 1
+GENERATION_STEP = 1 << 32
+"""The most that one Hello raises the generation by, so that no peer can use up all numbers. (HSK-44)"""
 
 
 class Recovery:
@@ -66,11 +68,13 @@ class Recovery:
         #: workers that have come from there
         self._came_count = 0
 
-    def meet(self, hello: Hello) -> int:
-        """The generation that the Welcome tells: above all that peers have seen. (HSK-35)"""
-        if hello.generation >= self._tables.generation and FEATURE_PRESENT_HELD in hello.features:
+    def meet(self, hello: Hello, *, is_operator: bool) -> int:
+        """Returns the generation that the Welcome tells: above all that operators' peers have seen. Any user's peer can
+        name any number, and the scheduler of the higher number outlives the other one (SCH-82). (HSK-35, HSK-44)"""
+        own = self._tables.generation
+        if is_operator and hello.generation >= own and FEATURE_PRESENT_HELD in hello.features:
             is_own = hello.last_server_id == self._server_id
-            self._tables.raise_generation(min(hello.generation + (not is_own), GENERATION_MAX))
+            self._tables.raise_generation(min(hello.generation + (not is_own), own + GENERATION_STEP, GENERATION_MAX))
         return self._tables.generation
 
     def begin(self, now: float) -> None:

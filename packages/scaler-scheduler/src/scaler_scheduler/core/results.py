@@ -7,9 +7,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
-from scaler_protocol.codes import DEPENDENCY_FAILED, KIND_INLINE, KIND_NONE, STATUS_CANCELED, STATUS_REFUSED
+from scaler_protocol.codes import (
+    DEPENDENCY_FAILED,
+    KIND_INLINE,
+    KIND_NONE,
+    KIND_OBJECT,
+    STATUS_CANCELED,
+    STATUS_FAILED,
+    STATUS_REFUSED,
+    STATUS_WORKER_LOST,
+    WORKER_LOST,
+)
 from scaler_protocol.columns import PROFILE_BYTES, join_u16, join_u32, offsets, split_ids, split_u16, split_u32
-from scaler_protocol.ids import ID_BYTES, TaskId
+from scaler_protocol.ids import ID_BYTES, STORED, ObjectId, TaskId
 from scaler_protocol.messages import Buffer, Results, TaskError
 
 #: One message to a client is not made larger than this by joining; a single worker's message may be.
@@ -25,8 +35,24 @@ class Row(NamedTuple):
     profile: bytes
 
 
+def stored_by(row: Row) -> ObjectId | None:
+    """Returns the object that the row names: that of its value, or of an exception that was too large to ride along."""
+    if row.kind == KIND_OBJECT:
+        return ObjectId(bytes(row.value))
+    value = bytes(row.value) if row.status == STATUS_FAILED else b""
+    at = value.find(STORED)
+    return None if at < 0 else ObjectId(value[at + len(STORED) :][:ID_BYTES])
+
+
 def canceled_row(task_id: TaskId, attempt: int) -> Row:
     return Row(task_id, attempt, STATUS_CANCELED, KIND_NONE, b"", b"")
+
+
+def lost_row(task_id: TaskId, attempt: int, lost: Sequence[str]) -> Row:
+    """Returns the end of a task that is not tried again. `lost`: the workers that lost it, each with a reason."""
+    message = f"{len(lost)} workers were lost while they held this task, so it is not tried again: {'; '.join(lost)}"
+    error = TaskError(code=WORKER_LOST, type_name="WorkerDiedError", message=message, text=message, workers=tuple(lost))
+    return Row(task_id, attempt, STATUS_WORKER_LOST, KIND_INLINE, encode_task_error(error), b"")
 
 
 def refused_row(task_id: TaskId, attempt: int, error: TaskError) -> Row:

@@ -10,21 +10,24 @@ from dataclasses import replace
 
 from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
 from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_FAILED, STATUS_PROCESSOR_DIED
+from scaler_protocol.ids import LAST_ATTEMPT, shown_task
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core import endings, placement
 from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.deaths import Deaths
+from scaler_scheduler.core.deaths import Deaths, account
 from scaler_scheduler.core.results import Row
 from scaler_scheduler.core.states import Move
-from scaler_scheduler.core.tables import LAST_ATTEMPT, Tables
+from scaler_scheduler.core.tables import Tables
 from scaler_scheduler.core.workers import Worker
 
+NAME_CHARACTERS = 40
+"""So much of the name of a function is told in an event."""
 _TRIED_AGAIN = frozenset({STATUS_FAILED, STATUS_PROCESSOR_DIED})
 
 
 def may_retry(tables: Tables, chunk: Chunk, row: Row) -> bool:
     """A task that was stopped, because it was canceled or ran for too long, is not tried again."""
-    if row.attempt == LAST_ATTEMPT:
+    if row.attempt >= LAST_ATTEMPT:
         return False
     if row.status not in _TRIED_AGAIN or row.task_id in tables.canceling:
         return False
@@ -45,14 +48,24 @@ def retry(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> None:
     task_id = row.task_id
     if not _is_free(tables, chunk, row):
         tables.retried[task_id] = tables.retried.get(task_id, 0) + 1
-    tables.attempts[task_id] = row.attempt + 1
+    is_counted = tables.begin_attempt(task_id, row.attempt)
+    assert is_counted, "may_retry has refused the last attempt"
     tables.repeat_counts["processor_died" if row.status == STATUS_PROCESSOR_DIED else "failed"] += 1
     if row.status == STATUS_PROCESSOR_DIED:
+        note_death(tables, worker, chunk, row, 1)
         tables.deaths.setdefault(task_id, Deaths()).add(worker.name, row.attempt, _error_of(row))
         endings.requeue(tables, task_id, chunk, Move.RETRY, placement.Elsewhere(tables, worker).enqueue)
     else:
+        tables.release_unused(chunk, row)  # a large exception (OWN-7)
         endings.requeue(tables, task_id, chunk, Move.RETRY)
     endings.cancel_children(tables, task_id)
+
+
+def note_death(tables: Tables, worker: Worker, chunk: Chunk, row: Row, task_count: int) -> None:
+    """Notes an event, with the task that died and how. `task_count`: one if the task runs again. (MON-36)"""
+    name = tables.function_names.of(chunk.function_id(chunk.index_of[row.task_id]))[:NAME_CHARACTERS]
+    died = account(worker.name, _error_of(row)).removeprefix(f"{worker.name}: ")
+    tables.events.note_death(worker.name, f"{name} {shown_task(row.task_id)}: {died}".lstrip(), task_count)
 
 
 def with_earlier_deaths(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""What a client may do to the tasks of others: with keys, nothing to those of another user. (SCH-56, SCH-57)
+"""What a client may do to the tasks of others: with keys, nothing to those of another user. (SCH-56, SCH-57, SCH-97)
 
 A client that comes back under another `peerId` takes over what it had by the ids of its tasks. Watchers see these ids,
 so they prove nothing: the user of the ticket does. Without keys clients have no users, and any client may do it.
@@ -16,6 +16,9 @@ from scaler_protocol.messages import NO_TASK, TaskHeader
 from scaler_scheduler.core.tables import Client, Tables
 from scaler_scheduler.core.workers import Worker
 
+DEEPEST = (1 << 16) - 1
+"""The field has no more bits."""
+
 
 def foreign_task(tables: Tables, client: Client, ids: Iterable[TaskId]) -> tuple[int, str, str] | None:
     """Why the batch is refused: one of these is a task of another user that is unfinished, or whose result is kept."""
@@ -30,19 +33,36 @@ def foreign_task(tables: Tables, client: Client, ids: Iterable[TaskId]) -> tuple
 
 
 def own_header(tables: Tables, client: Client, header: TaskHeader) -> TaskHeader:
-    """The header with the client in it; and without a parent that is no task of the client's user or program, to which
-    that task would lend its amounts. (SCH-57)"""
+    """Returns the header with the client in it. Without a parent that is a task of the client's user or program it has
+    none, to which that task would lend its amounts; and of users its depth is what the parent proves. (SCH-57)"""
     own = client.own(header)
-    if client.identity is None or not own.parent_task:
+    if client.identity is None:
         return own
-    if tables.families.has_ended(own.parent_task):
-        return own  # such a parent lends nothing: its children only end
-    if own.parent_task in tables.where:
-        parent = _client_of(tables, own.parent_task)
-        is_own = parent is not None and (parent.family == client.family or _are_of_one_user(parent, client))
-    else:  # it is adopted as soon as its client has submitted it again (SCH-74)
-        is_own = tables.presentation.get(own.parent_task, client.family) is not None
-    return own if is_own else replace(own, parent_task=NO_TASK)
+    parent_task, depth = _parent(tables, client, own)
+    if client.identity.is_operator:
+        depth = own.depth  # as without keys: operators may end the cluster, and what they claim is believed
+    if (parent_task, depth) == (own.parent_task, own.depth):
+        return own
+    return replace(own, parent_task=parent_task, depth=depth)
+
+
+def _parent(tables: Tables, client: Client, own: TaskHeader) -> tuple[TaskId, int]:
+    """Returns the parent of these tasks, if it may be theirs, and their depth."""
+    parent_task = own.parent_task
+    if not parent_task:
+        return NO_TASK, 0
+    if tables.families.has_ended(parent_task):
+        return parent_task, 0  # such a parent lends nothing: its children only end
+    place = tables.where.get(parent_task)
+    if place is None:  # it is adopted as soon as its client has submitted it again (SCH-74), and tells its depth then
+        is_presented = tables.presentation.get(parent_task, client.family) is not None
+        return (parent_task, own.depth) if is_presented else (NO_TASK, 0)
+    chunk = place.held[parent_task] if isinstance(place, Worker) else place
+    if chunk.client.family != client.family and not _are_of_one_user(chunk.client, client):
+        return NO_TASK, 0
+    # A task that no worker has submits nothing: else a task that waits for ever would open the way for all others.
+    has_begun = isinstance(place, Worker) or tables.presentation.is_recovering
+    return parent_task, min(chunk.header.depth + 1, DEEPEST) if has_begun else 0
 
 
 def family_in_task(tables: Tables, task_id: TaskId, identity: Identity) -> bytes | None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from scaler_protocol.codes import BAD_BATCH, OVERLOADED
+from scaler_protocol.codes import BAD_BATCH, OVERLOADED, QUOTA
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Error, Submit
-from scaler_scheduler.core import endings, presenting, rights
+from scaler_scheduler.core import admission, endings, presenting, rights
 from scaler_scheduler.core.admitting import CIRCLE, Admission, Refusal, duplicate, is_known_to, line_up, unknown
 from scaler_scheduler.core.backlog import Job
 from scaler_scheduler.core.chunk import Chunk
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client, Tables
 
+_LIMITS = {OVERLOADED: "combinations of tasks", QUOTA: "quota of a user"}
+"""Refusals that the operator is told of, since another limit would help."""
+
 
 def submit(tables: Tables, client: Client, seq: int, batch: Submit) -> Job | None:
-    header = rights.own_header(tables, client, batch.header) if batch.header.parent_task else client.own(batch.header)
+    is_nested = batch.header.parent_task or batch.header.depth
+    header = rights.own_header(tables, client, batch.header) if is_nested else client.own(batch.header)
     if header.code_set:
         tables.known_objects.note_code_set(header.code_set)
     chunk = Chunk(client, header, batch)
@@ -58,23 +62,24 @@ def _is_much(tables: Tables, chunk: Chunk) -> bool:
 
 
 def _submit_in_slices(tables: Tables, client: Client, seq: int, chunk: Chunk, batch: Submit) -> Job:
-    admission = Admission(tables, client, chunk, is_graph_sealed=batch.is_graph_sealed)
-    admission.refusal = _wrong_client(chunk)
-    if admission.refusal is None and not chunk.combination.is_listed:
-        admission.refusal = _too_many_combinations(chunk)
-    yield from admission.look()
-    if admission.refusal is not None:
-        _refuse(tables, client, seq, admission.refusal)
+    job = Admission(tables, client, chunk, is_graph_sealed=batch.is_graph_sealed)
+    job.refusal = _wrong_client(chunk)
+    if job.refusal is None and not chunk.combination.is_listed:
+        job.refusal = _too_many_combinations(chunk)
+    job.refusal = job.refusal or admission.beyond_quota(tables, chunk)
+    yield from job.look()
+    if job.refusal is not None:
+        _refuse(tables, client, seq, job.refusal)
     else:
-        yield from admission.accept()
+        yield from job.accept()
 
 
 def _refuse(tables: Tables, client: Client, seq: int, refusal: Refusal) -> None:
     code, text, clause = refusal
     tables.refused_count += 1
-    if code == OVERLOADED:
+    if code in _LIMITS:
         name = tables.display.of(client.peer_id).hex()[:8]
-        tables.events.note_limit("combinations of tasks", f"client {name}: {text}")
+        tables.events.note_limit(_LIMITS[code], f"client {name}: {text}")
     if not client.is_gone:
         tables.answer(client, Error(code=code, ref_seq=seq, fatal=False, text=text, clause=clause))
 
@@ -103,6 +108,8 @@ def _refusal(tables: Tables, chunk: Chunk, known: list[TaskId]) -> Refusal | Non
     if wrong_client is not None:
         return wrong_client
     if not chunk.combination.is_listed and (refusal := _too_many_combinations(chunk)) is not None:
+        return refusal
+    if (refusal := admission.beyond_quota(tables, chunk)) is not None:
         return refusal
     if known or tables.dependencies.kept:
         refusal = rights.foreign_task(tables, chunk.client, chunk.ids)
@@ -162,6 +169,7 @@ def _register(tables: Tables, chunk: Chunk) -> None:
     tables.where.update(dict.fromkeys(chunk.ids, chunk))
     client.begin(chunk)
     client.unfinished_count += len(chunk.ids)
+    client.combinations.task_count += len(chunk.ids)
     if chunk.header.parent_task:
         tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(chunk.ids))
 

@@ -6,7 +6,7 @@ on dialing the other scheduler, and says in its Hello with which generation it s
 again, or a stopped scheduler goes on, the one with the lower generation learns of the other one, and ends.
 
 No decision here has to be right for tasks to end right: a dialer has one scheduler at a time, workers refuse what comes
-with a generation below the highest that they have seen (WRK-33), and each life of a client has a name of its own.
+with a generation below the one that their scheduler has told (WRK-33), and each life of a client has a name of its own.
 """
 
 from __future__ import annotations

@@ -17,10 +17,9 @@ from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count, repeat
 
-from scaler_protocol.codes import KIND_OBJECT
 from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, join_ids, join_u16, most_results
-from scaler_protocol.ids import GraphId, ObjectId, PeerId, TaskId, family_in
-from scaler_protocol.keys import Identity, user_of
+from scaler_protocol.ids import LAST_ATTEMPT, GraphId, ObjectId, PeerId, TaskId, family_in
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
 from scaler_protocol.records import dataclass
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
@@ -40,14 +39,11 @@ from scaler_scheduler.core.moments import marked
 from scaler_scheduler.core.names import FunctionNames, KnownObjects
 from scaler_scheduler.core.presentation import Presentation
 from scaler_scheduler.core.ready import ReadyQueue
-from scaler_scheduler.core.results import Row, pack
+from scaler_scheduler.core.results import Row, pack, stored_by
 from scaler_scheduler.core.scaling.policies import Scaling
 from scaler_scheduler.core.shares import Share, Shares
 from scaler_scheduler.core.states import Move, State, target
 from scaler_scheduler.core.workers import LoadIndexes, Worker
-
-#: What the column of attempts has room for (SCH-5).
-LAST_ATTEMPT = 65_535
 
 #: Why an attempt of a task was followed by another one. (MON-58)
 REPEAT_REASONS = ("worker_lost", "worker_left", "processor_died", "failed")
@@ -72,7 +68,7 @@ ANSWER_ROW_BYTES = 24
 
 @lru_cache(maxsize=256)
 def _with_generation(header: TaskHeader, generation: int) -> TaskHeader:
-    """One object for equal headers: one comes with thousands of batches."""
+    """Returns one object for equal headers: one comes with thousands of batches."""
     return replace(header, generation=generation)
 
 
@@ -84,6 +80,8 @@ class Policy:
     lost_processors_limit: int = 3  #: for tasks whose header says nothing (SCH-75)
     load_balance_seconds: float = 1.0  #: between two looks; zero or less: never
     load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
+    user_tasks: int = 10_000_000  #: that each user may have unfinished (LIM-35)
+    user_task_bytes: int = 4 << 30  #: of their arguments
     waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
     is_protected: bool = False
     shows_texts: bool = False  #: monitors see tracebacks and stacks of tasks (MON-33, MON-42)
@@ -96,32 +94,11 @@ class Policy:
 
 class Client:
     __slots__ = (
-        "_last_header",
-        "_own",
-        "chunks",
-        "combinations",
-        "generation",
-        "given_bytes",
-        "grant",
-        "graphs",
-        "holds",
-        "identity",
-        "inline_limit",
-        "is_gone",
-        "is_held",
-        "is_told_of_kept",
-        "number",
-        "object_bytes",
-        "object_count",
-        "payload_limit",
-        "peer_id",
-        "rows_limit",
-        "share",
-        "software",
-        "unfinished_count",
-        "user",
+        "_last_header", "_own", "chunks", "combinations", "generation", "given_bytes", "grant", "graphs", "holds",
+        "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "number", "object_bytes",
+        "object_count", "payload_limit", "peer_id", "rows_limit", "share", "software", "unfinished_count",
         "window",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -137,8 +114,8 @@ class Client:
         self.peer_id = peer_id
         #: what its program has had of the workers (SCH-91)
         self.share = share
-        #: whose session it is, and the user's name as monitors are shown it; None: the cluster has no keys
-        self.identity, self.user = identity, user_of(identity)
+        #: whose session it is, which rights depend on: in a task the user of the worker. None: the cluster has no keys
+        self.identity = identity
         #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
         self.grant = grant
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
@@ -186,6 +163,12 @@ class Client:
             if not chunk.combination.is_listed:
                 chunk.combination = self.combinations.enter(chunk.combination)
             chunk.combination.batch_count += 1
+            self.combinations.task_bytes += len(chunk.batch.payload)
+
+    @property
+    def user(self) -> str:
+        """Returns the user of its program, for whom its tasks count, as monitors are shown it. (MON-25)"""
+        return self.share.user
 
     @property
     def proven_family(self) -> bytes:
@@ -213,7 +196,9 @@ class Tables:
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.load_indexes = LoadIndexes(self.workers)
-        self.ready = ReadyQueue(lambda key: self.load_indexes.of(key, self.ready.classes.values()))
+        self.ready = ReadyQueue(
+            lambda key: self.load_indexes.of(key, self.ready.classes.values()), self.load_indexes.changed
+        )
         self.combinations = Combinations()  #: of depth, priority and requirement, by user (SCH-49)
         self.shares = Shares(policy.user_weights)
         self.backlog = Backlog(self.ready, self._unread)
@@ -228,8 +213,7 @@ class Tables:
         self.canceling: dict[TaskId, int] = {}
         #: held tasks whose client went, or took them over under another id -> the attempt that the worker runs
         self.abandoned: dict[TaskId, int] = {}
-        #: task -> unfinished tasks that it submitted itself (CAN-7)
-        self.children: dict[TaskId, dict[TaskId, None]] = {}
+        self.children: dict[TaskId, dict[TaskId, None]] = {}  #: task -> unfinished tasks that it submitted (CAN-7)
         self.families = Families(self)
         #: ended tasks whose dependents are just being ended: no task is accepted under these ids
         self.failing: dict[TaskId, None] = {}
@@ -247,13 +231,12 @@ class Tables:
         self.repeat_counts = dict.fromkeys(REPEAT_REASONS, 0)
         #: batches that were well-formed and refused; what the session layer refuses it counts itself
         self.refused_count = 0
-        #: workers that do not reach the storage -> until when they get nothing (SCH-44)
+        #: workers that do not reach the storage, or stand still -> until when they get nothing (SCH-44, SCH-96)
         self.cut_off: dict[Worker, float] = {}
         #: queued tasks, and for each the worker on which its processor has just died (SCH-40)
         self.elsewhere: list[tuple[Chunk, int, Worker]] = []
         self.lending: dict[Worker, None] = {}  #: workers with blocked tasks that lend what they take (SCH-47)
-        #: a worker has just run out of tasks, or come without any (SCH-20)
-        self.has_idled = False
+        self.has_idled = False  #: a worker has just run out of tasks, or come without any (SCH-20)
         #: workers that may have a place, and something that follows what they hold (SCH-36)
         self.followable: dict[Worker, None] = {}
         self.placed_a_turn = self.placing_left = PLACED_A_TURN  #: in each turn, and in this one: then the next goes on
@@ -297,6 +280,16 @@ class Tables:
     def attempt(self, task_id: TaskId) -> int:
         return self.attempts.get(task_id, 1)
 
+    def begin_attempt(self, task_id: TaskId, after: int) -> bool:
+        """Counts the next attempt of a task. False: the one before was the last that has a number. (SCH-5, SCH-95)"""
+        if after < LAST_ATTEMPT:
+            self.attempts[task_id] = after + 1
+        return after < LAST_ATTEMPT
+
+    def go_on_counting(self, task_id: TaskId) -> None:
+        """Numbers a task that is submitted again. It waits until no worker has its earlier life. (SCH-8, SCH-95)"""
+        self.attempts[task_id] = min(self.abandoned[task_id] + 1, LAST_ATTEMPT)
+
     def chunk_of(self, task_id: TaskId) -> Chunk:
         """Of an unfinished task."""
         place = self.where[task_id]
@@ -337,6 +330,8 @@ class Tables:
         else:  # as `note_held`, which would be one more call for each lone task
             row.dispatched += len(ids)
             row.given_at += len(ids) * self.history.now
+        if not worker.is_of_operator:
+            worker.note_given(chunk, indexes)
         dependents = self.dependencies.dependents
         if dependents and not dependents.keys().isdisjoint(ids):
             self.note_tails(worker, filter(dependents.__contains__, ids))
@@ -389,10 +384,13 @@ class Tables:
 
     def unfinish(self, chunk: Chunk, tasks: int) -> None:
         chunk.unfinished -= tasks
-        chunk.client.unfinished_count -= tasks
+        client = chunk.client
+        client.unfinished_count -= tasks
+        client.combinations.task_count -= tasks
         if not chunk.unfinished:
-            if chunk in chunk.client.chunks:
-                del chunk.client.chunks[chunk]
+            if chunk in client.chunks:
+                del client.chunks[chunk]
+                client.combinations.task_bytes -= len(chunk.batch.payload)
                 combination = chunk.combination
                 combination.batch_count -= 1
                 if not combination.batch_count and combination.of_user.has_many:
@@ -436,8 +434,8 @@ class Tables:
 
     def release_unused(self, chunk: Chunk, row: Row) -> None:
         """A result that no client will be told of: a large value would stay in storage (OWN-6)."""
-        if row.kind == KIND_OBJECT:
-            self.release([(chunk, ObjectId(bytes(row.value)))])
+        if (object_id := stored_by(row)) is not None:
+            self.release([(chunk, object_id)])
 
     def renew_header(self, chunk: Chunk) -> None:
         """The generation has risen since the chunk was submitted. (SCH-61)"""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Hello, Welcome, WorkerStatus
-from scaler_scheduler.core.chunk import Chunk
+from scaler_protocol.records import dataclass
+from scaler_scheduler.core.chunk import Chunk, Indexes
 from scaler_scheduler.core.ready import CODE_SETS, FEATURE_CODE_SETS, ClassKey, Requirement, offered, offers
 from scaler_scheduler.core.shares import Shares
 
@@ -20,8 +21,20 @@ STALE_RESULTS = 8_192
 """A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
 KEEPING_SECONDS = 30.0
 """A unit whose workers hold no tasks is kept so long, at the most, for results that clients have not acknowledged."""
+GIVEN_FUNCTIONS = 256
+"""A worker may tell the runs of so many functions that it was given last: no more are named in a WorkerStatus. (WRK-55)
+"""
 INDEXES_LIMIT = 256
 """So many indexes are kept, also of requirements that no queued task has just now."""
+
+
+@dataclass(slots=True)
+class Still:
+    """A worker that ended nothing for seconds, and was asked for what it had not begun (SCH-96)."""
+
+    results_count: int  #: its Results messages by then: with the next one it works again
+    ask_at: float  #: not before then again
+    rests_until: float = 0.0  #: it gave some back, and rests; zero: not for this reason
 
 
 class Worker:
@@ -35,6 +48,7 @@ class Worker:
         "dispatches",
         "envelope_limit",
         "free_amounts",
+        "given_functions",
         "heard_at",
         "held",
         "indexes",
@@ -65,6 +79,7 @@ class Worker:
         "stale_left",
         "status",
         "status_at",
+        "still",
         "tails",
         "takes_followers",
         "unit_id",
@@ -95,8 +110,7 @@ class Worker:
         self.held: dict[TaskId, Chunk] = {}
         #: held tasks it was asked to give back and has not answered for
         self.recalling: set[TaskId] = set()
-        #: its session has ended; what it held goes back to the queue, in slices
-        self.is_gone = False
+        self.is_gone = False  #: its session has ended; what it held goes back to the queue, in slices
         #: what the session calls the Dispatches of what is held: first task -> seq, ids. With some that say nothing any
         #: more, because that task has ended (SCH-42)
         self.dispatches: dict[TaskId, tuple[int, bytes]] = {}
@@ -121,10 +135,11 @@ class Worker:
         self.sample_limit, self.samples_until, self.stack_bytes = 0, 0.0, 0  #: tasks; stacks, until then, so long
         #: it is to leave: it gets no tasks any more, whatever credit it gives (MGR-16)
         self.is_retired = False
-        #: it does not reach the storage, and rests: all and only those in `Tables.cut_off` (SCH-44)
+        #: it does not do its part, and rests: all and only those in `Tables.cut_off` (SCH-44, SCH-96)
         self.is_cut_off = False
-        #: its ticket is an operator's, or there are no keys
-        self.is_of_operator = True
+        self.still: Still | None = None  #: set while it stands still (recalling.py)
+        self.is_of_operator = True  #: its ticket is an operator's, or there are no keys
+        self.given_functions: dict[bytes, None] = {}  #: else: of which it was given tasks, at most GIVEN_FUNCTIONS
         #: its session has the feature `present-held`
         self.is_presenter = False
         #: tasks that it has presented, that have not ended there, and that no client has submitted (SCH-66)
@@ -138,6 +153,10 @@ class Worker:
         (WRK-40)"""
         keeps = self.is_presenter and self.results_count > self.confirmed_count
         return not (self.held or (keeps and now - self.worked_until < KEEPING_SECONDS))
+
+    def still_seconds(self, now: float) -> float:
+        """Returns for how long it has had tasks and has ended none. (MON-67)"""
+        return max(0.0, now - self.worked_until) if self.held else 0.0
 
     @property
     def takes_code_sets(self) -> bool:
@@ -187,10 +206,22 @@ class Worker:
 
     def commit(self, chunk: Chunk, tasks: int) -> None:
         """Take (or, with a negative count, give back) what so many tasks of this chunk use."""
-        chunk.client.share.held += tasks
+        share = chunk.client.share
+        share.held += tasks
+        share.of_user.held += tasks
         for item in chunk.header.capabilities:
             if item.amount > 0 and item.name in self.free_amounts:
                 self.free_amounts[item.name] -= item.amount * tasks
+
+    def note_given(self, chunk: Chunk, indexes: Indexes) -> None:
+        """Notes the functions of these tasks: the worker may tell how long they ran. (MON-39)"""
+        rows = [chunk.counts] if chunk.counts is not None else [row for row, _ in chunk.rows_at(indexes)]
+        given = self.given_functions
+        for row in rows:
+            if row.function_id not in given:
+                if len(given) >= GIVEN_FUNCTIONS:
+                    del given[next(iter(given))]
+                given[row.function_id] = None
 
     def load_changed(self, *, has_just_worked: bool = False) -> None:
         for index in self.indexes:
@@ -204,14 +235,22 @@ class LoadIndex:
     number of workers, per message rather than per task.
     """
 
-    def __init__(self, requirement: Requirement, *, is_nested: bool) -> None:
+    def __init__(self, requirement: Requirement, changed: dict[LoadIndex, None], *, is_nested: bool) -> None:
         self.requirement = requirement
+        self._changed = changed
+        #: of this requirement; all that have something which can be taken, and some that have nothing any more
+        self.lines: dict[ReadyClass, None] = {}
         self._has_amounts = any(item.amount > 0 for item in requirement)
         self.is_nested = is_nested
         self.members: dict[Worker, None] = {}
         #: empty: none of them has room
         self.heap: list[tuple[int, int, Worker]] = []
         self._order = count()
+
+    def wait(self, line: ReadyClass) -> None:
+        """Notes that the line has something that can be taken."""
+        self.lines[line] = None
+        self._changed[self] = None
 
     def join(self, worker: Worker) -> None:
         if worker.can_ever_run(self.requirement):
@@ -226,6 +265,8 @@ class LoadIndex:
         """With `is_next` it comes before others of equal load: a worker that has just ended a task finds its code and
         its data still in the caches, one that has slept does not."""
         if self.room(worker) > 0:
+            if self.lines:
+                self._changed[self] = None
             order = next(self._order)
             heapq.heappush(self.heap, (len(worker.held), -order if is_next else order, worker))
             if len(self.heap) > 64 + 4 * len(self.members):
@@ -253,6 +294,8 @@ class LoadIndexes:
 
     def __init__(self, workers: dict[PeerId, Worker]) -> None:
         self._workers = workers
+        #: those with a line, since a worker got room or the line something to take; `ReadyQueue` takes them out
+        self.changed: dict[LoadIndex, None] = {}
         self._of: dict[tuple[Requirement, bool], LoadIndex] = {}
         self._most = INDEXES_LIMIT
 
@@ -261,7 +304,9 @@ class LoadIndexes:
         if index is None:
             if len(self._of) >= self._most:
                 self._forget_unused({ready.index for ready in in_use})
-            index = self._of[key.requirement, key.is_nested] = LoadIndex(key.requirement, is_nested=key.is_nested)
+            index = self._of[key.requirement, key.is_nested] = LoadIndex(
+                key.requirement, self.changed, is_nested=key.is_nested
+            )
             for worker in self._workers.values():
                 index.join(worker)
         return index

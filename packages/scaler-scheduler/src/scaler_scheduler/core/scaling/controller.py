@@ -7,10 +7,9 @@ from collections import Counter
 from functools import partial
 
 from scaler_protocol.codes import BAD_IDENTITY, OVERLOADED
-from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget, Recall
+from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget
 from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.cluster_events import (
@@ -20,7 +19,8 @@ from scaler_scheduler.core.cluster_events import (
     WORKER_DRAINING,
 )
 from scaler_scheduler.core.ready import Requirement, offers
-from scaler_scheduler.core.scaling.manager import Manager
+from scaler_scheduler.core.recalling import recall
+from scaler_scheduler.core.scaling.manager import WORKERS_MOST, Manager
 from scaler_scheduler.core.scaling.pace import Pace
 from scaler_scheduler.core.scaling.policies import CAPABILITY, WATERFALL, Demand, wanted
 from scaler_scheduler.core.states import FINISHED
@@ -183,9 +183,9 @@ class Scaler:
         return {unit_id for (manager_id, unit_id), (user, _) in self._named.items() if (manager_id, user) == own}
 
     def starting_count(self, requirement: Requirement) -> int:
-        """Workers on their way that will fit."""
+        """Returns how many workers are on their way that will fit, or as many as are counted. (FRM-21)"""
         fitting = (one for one in self.managers.values() if offers(one.offer, requirement))
-        return sum(manager.starting_count() for manager in fitting)
+        return min(sum(manager.starting_count() for manager in fitting), WORKERS_MOST)
 
     def _workers_of(self, manager: Manager, unit_id: str) -> list[Worker]:
         members = self._members.get((manager.manager_id, unit_id), {})
@@ -215,9 +215,7 @@ class Scaler:
             worker.is_retired = True
             ids = [task_id for task_id in worker.held if task_id not in self._tables.canceling]
             if ids and not worker.recalling:
-                worker.recalling.update(ids)
-                self._tables.recalled_count += len(ids)
-                self._tables.tell(worker.peer_id, Recall(ids=join_ids(ids)))
+                recall(self._tables, worker, ids)
 
     def _revive(self, workers: list[Worker]) -> None:
         for worker in workers:

@@ -20,6 +20,9 @@ AWAITED_SECONDS = 10.0
 """Units that run when a manager comes: their workers may hold tasks of a scheduler before this one, and may still be on
 their way here. For so long those of which none has come are not ended."""
 
+WORKERS_MOST = (1 << 32) - 1
+"""Units may be of any size, as a manager tells: more workers than a count has room for are told as so many. (FRM-21)"""
+
 WorkersOf = Callable[[str], list[Worker]]
 
 
@@ -105,11 +108,12 @@ class Manager:
             self.offer,
             status.max_workers,
             self.workers_per_unit,
-            live * self.workers_per_unit,
+            min(live * self.workers_per_unit, WORKERS_MOST),
             bool(status.trouble),
         )
 
     def starting_count(self) -> int:
+        """Returns how many workers are on their way. The number may be larger than a count has room for."""
         return len(list(self._in_state(UNIT_STARTING))) * self.workers_per_unit
 
     # ------------------------------------------------------------ what is wanted of it
