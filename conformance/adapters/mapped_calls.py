@@ -8,7 +8,8 @@ iterable is read, how large batches grow and how they are cut is the library's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from scaler import Client, ScalerFuture
@@ -49,8 +50,7 @@ class _RawCalls:
         self.owner = named.calls.owner
         self.maps = named.calls.maps
         self.warn_large = named.calls.warn_large
-        self.pickler_lock = threading.Lock()
-        self.pickler = _RawPickler()
+        self.picklers = _RawPicklers()
 
     def function(self, function: Any, *, is_changed: bool) -> StoredFunction:
         return self._named._function(self._name)
@@ -75,6 +75,12 @@ class _RawCalls:
             self.connection.post(submission, is_batch=True)
         puts.hand_over()
         return sum(part.size for part in parts)
+
+
+class _RawPicklers:
+    @contextmanager
+    def one(self) -> Iterator[_RawPickler]:
+        yield _RawPickler()
 
 
 class _RawPickler:

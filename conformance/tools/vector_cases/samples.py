@@ -208,7 +208,7 @@ FULL: list[Message] = [
             graph_id=an_id(0x96), parent_task=OTHER_TASK, key="läd-1", submitted_seconds=4.5, ready_seconds=4.25,
             dispatched_seconds=3.5, result_bytes=2**34, is_result_stored=True,
         ),
-        OTHER_TASK + an_id(3), bytes((2, 0)),
+        OTHER_TASK + an_id(3), bytes((2, 0)), "w1: no process is left", 40.25,
     ),
     Shutdown(30.5),
     ShutdownReply(True, "stopping"),
@@ -245,7 +245,9 @@ FULL: list[Message] = [
         function_counts=(Count(OBJECT.hex(), 3),),
         clients=(ClientEntry(PEER, SOFTWARE, 3, "ána", 12, 2**34), ClientEntry(an_id(0xC2))),
         workers=(
-            WorkerEntry(SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY, "u1", an_id(0xAA), "ána"),
+            WorkerEntry(
+                SERVER, "w1", SOFTWARE, CAPABILITIES, 4, 2, 2**33, 0.5, 0.25, BUSY, "u1", an_id(0xAA), "ána", 40.5
+            ),
         ),
         rejected_count=1, interval_seconds=2.5, software=SOFTWARE, scheduler_address="tcp://0.0.0.0:2345",
         storage_address="tcp://10.0.0.7:2346", is_storage_connected=True, storage=StorageStatus(7, 10, 2, 2**34, 3),
@@ -329,7 +331,7 @@ FUNCTIONS: list[Message] = [
     WorkerStatus(
         functions=struct.pack("<16sQQ16sQQ", OBJECT, 2_500_000, 1_500_000, bytes(16), 2**40, 0),
         function_buckets=struct.pack("<HHIHHIHHI", 0, 0, 8, 0, 29, 1, 1, 60, 2**32 - 1),
-        stack_samples=TREES, host_memory_bytes=2**40,
+        stack_samples=TREES, host_memory_bytes=2**40, trouble="préparation: no process is left",
     ),
     ClusterStatus(
         9, 100, SERVER, task_counts=(Count("success", 9),),

@@ -114,9 +114,9 @@ struct ClusterEvent @0xe6f4a1b07c39d258 {
   number @0 :UInt64;         # rises by one with each event of this scheduler, from 1
   ageSeconds @1 :Float64;    # since it happened, when the message was made
   kind @2 :Text;
-  # worker_joined, worker_left, worker_lost, worker_draining, manager_joined, manager_left, manager_trouble,
-  # scheduler_started, scheduler_restarted (peers of the scheduler before have come, SCH-65), scheduler_recovered (its
-  # workers are awaited no longer), scheduler_took_over (from a standby), storage_connected, storage_lost, storage_trouble,
+  # worker_joined, worker_left, worker_lost, worker_draining, worker_trouble (it takes no tasks, WRK-65), manager_joined,
+  # manager_left, manager_trouble, scheduler_started, scheduler_restarted (peers of the scheduler before have come, SCH-65),
+  # scheduler_recovered (its workers are awaited no longer), scheduler_took_over (from a standby), storage_connected, storage_lost, storage_trouble,
   # storage_spilling (values are moved to the disk), client_lost, limit_reached,
   # control (a monitor's Control was done, MON-52); others may be added (MON-6)
   subject @3 :Text;          # the name of the worker or manager, or the display id of a client; foreign text (MON-7)

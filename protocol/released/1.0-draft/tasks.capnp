@@ -218,6 +218,8 @@ struct Explanation @0xb5a310aca82166ef {
   # Its `taskId` is empty: nothing is known.
   children @25 :Data;         # 16·n: unfinished tasks that it has submitted, at most 100 of them; to monitors alone (MON-56)
   childStates @26 :Data;      # u8·n: their states, as in GraphShape
+  trouble @27 :Text;
+  # queued: the name of a worker that is able and takes no tasks at present, and why (WRK-65); empty: there is none
 }
 
 struct StackRequest @0xa3c10b3b9777300a {

@@ -89,6 +89,7 @@ const unknownTask :UInt16 = 302;
 const notAllowed :UInt16 = 303;
 const creditExceeded :UInt16 = 304;
 const badGraph :UInt16 = 305;
+const quota :UInt16 = 306;
 const noSuchObject :UInt16 = 400;
 const ownerGone :UInt16 = 401;
 const storageFull :UInt16 = 402;

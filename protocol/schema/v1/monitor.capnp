@@ -114,9 +114,9 @@ struct ClusterEvent @0xe6f4a1b07c39d258 {
   number @0 :UInt64;         # rises by one with each event of this scheduler, from 1
   ageSeconds @1 :Float64;    # since it happened, when the message was made
   kind @2 :Text;
-  # worker_joined, worker_left, worker_lost, worker_draining, manager_joined, manager_left, manager_trouble,
-  # scheduler_started, scheduler_restarted (peers of the scheduler before have come, SCH-65), scheduler_recovered (its
-  # workers are awaited no longer), scheduler_took_over (from a standby), storage_connected, storage_lost, storage_trouble,
+  # worker_joined, worker_left, worker_lost, worker_draining, worker_trouble (it takes no tasks, WRK-65), processor_died
+  # (with a task, or several within some time), manager_joined, manager_left, manager_trouble, scheduler_started, scheduler_restarted (peers of the scheduler before have come, SCH-65),
+  # scheduler_recovered (its workers are awaited no longer), scheduler_took_over (from a standby), storage_connected, storage_lost, storage_trouble,
   # storage_spilling (values are moved to the disk), client_lost, limit_reached,
   # control (a monitor's Control was done, MON-52); others may be added (MON-6)
   subject @3 :Text;          # the name of the worker or manager, or the display id of a client; foreign text (MON-7)
@@ -333,7 +333,8 @@ struct ClientEntry @0xf08e7a6b5c4d3e21 {
   peerId @0 :Data;
   software @1 :Session.Software;
   taskCount @2 :UInt64;  # unfinished
-  user @3 :Text;         # of its ticket, or of its account on the local lane; empty without keys (MON-25)
+  # Of its ticket, or of its account on the local lane; of a client in a task that of its program; empty without keys. (MON-25)
+  user @3 :Text;
   objectCount @4 :UInt64;  # objects that it owns, by the storage's last answer about it; zero before the first (MON-27)
   objectBytes @5 :UInt64;  # of their values
 }
@@ -352,4 +353,5 @@ struct WorkerEntry @0xa3c5e7f9b1d2c4e6 {
   unitId @10 :Text;          # of the manager that started it, or empty
   managerId @11 :Data;
   user @12 :Text;            # as in ClientEntry
+  stillSeconds @13 :Float32; # it has tasks, and has ended none for so long; zero: it has none (MON-67)
 }

@@ -54,7 +54,8 @@ struct Hello @0xcc662270b82345b9 {
   # dialer that has a key, and empty in those of one that has none. (HSK-29)
 
   generation @16 :UInt64 = 0;
-  # The highest generation that a scheduler has ever told this dialer; zero: none has. (HSK-35)
+  # The highest generation that a scheduler has ever told this dialer; zero: none has. A scheduler with keys believes
+  # operators' peers alone, and each by a bounded step. (HSK-36, HSK-44)
 
   lastServerId @17 :Data;
   # The serverId of the scheduler with which this dialer, in its present process, had its last session, under whatever
@@ -63,14 +64,16 @@ struct Hello @0xcc662270b82345b9 {
 
   formerName @18 :Data;
   # Client only, where there are keys: the peerId of that session, followed by the ownerGrant of its Welcome; empty: none.
-  # It proves that this client continues that one, so that it stays in the family of that one. (CLI-22, HSK-38)
+  # It proves that this client continues that one, so that it stays in the family of that one, if both are of one user:
+  # workers of other users may have the same grant. (CLI-22, HSK-38)
 
   servingGeneration @19 :UInt64 = 0;
   # Scheduler only, to another scheduler: the generation with which it serves, and `lastServerId` is then its own serverId;
   # zero: it is a standby. Of two that serve, the one with the lower generation ends. (SCH-82)
 
   shareWeight @20 :UInt8 = 100;
-  # Client only, 1 to 100: the share of its program, in hundredths of that of another program. Any other value: 100.
+  # Client only, 1 to 100: the share of its program, in hundredths of that of another program of its user. Any other
+  # value: 100.
   # (SCH-92)
 }
 
@@ -165,8 +168,8 @@ struct Welcome @0xb49f331d91d049ac {
   # they send to the storage. Empty: the cluster has no keys, or its storage asks for none. (OWN-16, HSK-38)
 
   generation @16 :UInt64 = 0;
-  # Scheduler only: higher than every generation that a dialer has told it. It says which of two schedulers is the later
-  # one. (HSK-35)
+  # Scheduler only: higher than every generation that a dialer has told it, as far as it believes dialers. It says which
+  # of two schedulers is the later one. (HSK-35, HSK-44)
 
   isStandby @17 :Bool;
   # Scheduler only: another scheduler of this cluster serves at present, and this one waits to follow on it. (SCH-80)

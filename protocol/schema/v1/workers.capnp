@@ -66,6 +66,10 @@ struct WorkerStatus @0xeeabb6285e2035e7 {
 
   hostMemoryBytes @14 :UInt64 = 0;
   # All memory of its host, of which `hostFreeBytes` are free; zero: not told. (WRK-64)
+
+  trouble @15 :Text;
+  # Why it takes no tasks at present, one line for people, such as that no process for tasks can be started; empty: it does,
+  # or it drains. (WRK-65)
 }
 
 struct SampleTasks @0xdbb7eeb51d76a39b {

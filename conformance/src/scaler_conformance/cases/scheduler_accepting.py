@@ -358,6 +358,24 @@ def tasks_beyond_the_bound_are_refused_one_by_one(scene: Scene) -> None:
     worker.expect_dispatch(10, "SCH-25")
 
 
+@case("LIM-35", "SCH-1", variant="bounded")
+def a_batch_beyond_the_quota_of_its_user_is_refused_whole(scene: Scene) -> None:
+    """The variant `bounded` lets each user have thirty unfinished tasks. Ten wait, and a worker has the others."""
+    worker, client = scene.worker(credit=25), scene.client()
+    first = client.submit(25)
+    scene.settle(client, worker)
+    dispatched = worker.expect_dispatch(25, "SCH-25")
+    seq = client.submit_batch(client.new_tasks(6))
+    client.expect_error(CODES.QUOTA, ref_seq=seq, fatal=False, clause="LIM-35")
+    client.submit(5)
+    client.fence()
+    client.expect_nothing("thirty unfinished tasks are within the quota", "LIM-35")
+    worker.finish(*dispatched)
+    scene.settle(worker, client)
+    for task in first:
+        client.expect_status(task, CODES.STATUS_SUCCESS, clause="SCH-1")
+
+
 @case("CRD-7", "SCH-23", "SCH-38")
 def a_batch_of_one_part_or_none_is_passed_on(scene: Scene) -> None:
     """A worker without credit stays connected and gets nothing, until it has credit."""

@@ -342,6 +342,40 @@ def a_recall_may_be_answered_with_nothing(scene: Scene) -> None:
         scene.equal(after[name] - before[name], count, f"what was added to {name}", "MON-3")
 
 
+@case("SCH-96", seconds=60.0)
+def what_a_worker_does_not_begin_goes_to_one_that_is_never_idle(scene: Scene) -> None:
+    """Sets a worker that ends nothing beside one that ends task after task and always has the next."""
+    stuck, client = scene.worker(credit=1), scene.client()
+    client.submit(1)
+    scene.settle(client, stuck)
+    (held,) = stuck.expect_dispatch(1, "SCH-25")
+    busy = scene.worker(credit=2)
+    client.submit(1000)
+    scene.settle(client, busy)
+    running = busy.expect_dispatch(2, "SCH-25")
+    recalled = False
+    for _ in range(400):
+        busy.finish(running.pop(0))
+        scene.settle(busy)
+        running += busy.dispatched("SCH-25")
+        recalled = scene.pump.until(lambda: any(message.kind == "recall" for message in stuck.inbox), 0.03)
+        if recalled:
+            break
+    scene.check(recalled, "a worker ended nothing for 12 s, and no task was recalled from it", "SCH-96")
+    (recall,) = stuck.take("recall")
+    scene.equal(recall["ids"], held.id, "the task that is recalled", "SCH-96")
+    stuck.give_back(held, is_answer=True)
+    scene.settle(stuck, busy)
+    stuck.expect_dispatch(0, "SCH-96", "it has just given back a task that it did not begin")
+    for _ in range(3):
+        running += busy.dispatched("SCH-96")
+        if any(task.id == held.id for task in running):
+            break
+        busy.finish(running.pop(0))
+        scene.settle(busy)
+    scene.check(any(task.id == held.id for task in running), "what came back was not given to the other", "SCH-96")
+
+
 @case("SCH-31", "SCH-5")
 def a_worker_that_may_hold_an_attempt_gets_no_other(scene: Scene) -> None:
     """It resumes nothing: its session is replaced, so it was lost with its task; then it is the only worker again."""

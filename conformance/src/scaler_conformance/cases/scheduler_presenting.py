@@ -16,6 +16,7 @@ from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ENDED, PRESENT_HELD, QUEUED, RUNNING, ClientPeer, WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, Result, Task, write_results
+from scaler_conformance.wire.keys import own_family
 
 case = cases_for("scheduler")
 timing = cases_for("scheduler", layer="timing")
@@ -41,7 +42,7 @@ class Past:
 
     def grant_of(self, owner: bytes) -> bytes:
         key = self.scene.pump.key
-        return b"" if key is None else key.grant(owner)
+        return b"" if key is None else key.grant(owner, own_family(owner))
 
     def hello(self, generation: int = 3) -> dict[str, Any]:
         return {"features": [PRESENT_HELD], "generation": generation, "lastServerId": self.server_id}
@@ -115,6 +116,16 @@ def the_generation_is_above_all_that_peers_have_seen(scene: Scene) -> None:
     scene.settle(fresh, worker)
     tasks = worker.expect_dispatch(2)
     scene.equal(tasks[-1].header["generation"], raised, "the generation of the Dispatch", "SCH-61")
+
+
+@case("HSK-44", "HSK-35", fresh=True)
+def no_peer_uses_up_the_generations(scene: Scene) -> None:
+    """Behind the highest there is none for a later scheduler."""
+    highest = 2**64 - 1
+    first = scene.client(**Past(scene).hello(generation=highest)).welcome["generation"]
+    scene.check(first <= 1 + 2**32, f"one Hello has raised the generation to {first}", "HSK-44")
+    second = scene.client(**Past(scene).hello(generation=highest)).welcome["generation"]
+    scene.check(second <= first + 2**32, f"one Hello has raised the generation by {second - first}", "HSK-44")
 
 
 @case("SCH-63", "SCH-64", fresh=True)

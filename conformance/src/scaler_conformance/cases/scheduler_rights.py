@@ -1,5 +1,5 @@
-"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SEC-19,
-LIM-30)."""
+"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SCH-91, SCH-97,
+SCH-98, SEC-19, LIM-30)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scaler_conformance.cases.scheduler_objects import released
 from scaler_conformance.cases.storage_rights import key_of
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id, result_id
-from scaler_conformance.play.roles import ClientPeer
+from scaler_conformance.play.roles import PRESENT_HELD, ClientPeer
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, ROLES, KeptResult, Result, Task, write_results
 from scaler_conformance.wire.keys import KEY_BYTES, own_family
@@ -120,15 +120,36 @@ def a_client_that_begins_again_stays_in_its_family(scene: Scene) -> None:
         stranger.close()
 
 
+@case("HSK-38")
+def a_worker_that_was_given_a_task_does_not_enter_the_family_of_its_client(scene: Scene) -> None:
+    """It shows the grant of the Dispatch as a client of its own user."""
+    key = key_of(scene)
+    worker, client = scene.worker(credit=1), _client(scene, "ana")
+    client.submit(1)
+    scene.settle(client, worker)
+    (task,) = worker.expect_dispatch(1)
+    shown = task.header["client"] + task.header["ownerGrant"]
+    stranger = _client(scene, "joe", formerName=shown)
+    expected = key.grant(stranger.peer_id, own_family(stranger.peer_id, "joe"))
+    scene.equal(stranger.welcome["ownerGrant"], expected, "ownerGrant with the grant of a task of another user")
+    again = _client(scene, "ana", formerName=shown)
+    expected = key.grant(again.peer_id, own_family(client.peer_id, "ana"))
+    scene.equal(again.welcome["ownerGrant"], expected, "ownerGrant under the next name of its own user")
+
+
 @case("HSK-43")
 def clients_of_two_users_with_one_name_are_in_two_families(scene: Scene) -> None:
-    """One after the other."""
+    """Proves it one after the other. The names of all families of a user begin alike, and those of others do not
+    (WRK-68)."""
     key, name = key_of(scene), new_id()
-    for user in ("ana", "joe", "ana"):
-        client = _client(scene, user, peerId=name)
-        expected = key.grant(name, own_family(name, user))
-        scene.equal(client.welcome["ownerGrant"], expected, f"ownerGrant of a client of the user {user}")
+    heads = []
+    for user, peer_id in (("ana", name), ("joe", name), ("ana", new_id())):
+        client = _client(scene, user, peerId=peer_id)
+        grant, expected = client.welcome["ownerGrant"], key.grant(peer_id, own_family(peer_id, user))
+        scene.equal(grant, expected, f"ownerGrant of a client of the user {user}")
+        heads.append(bytes(grant[:8]))
         client.leave()
+    scene.check(heads[0] == heads[2] != heads[1], "the first eight bytes of a family do not tell its user")
 
 
 @case("OWN-23")
@@ -193,6 +214,66 @@ def a_kept_result_is_not_replaced_by_another_user(scene: Scene) -> None:
     scene.equal(last.inputs.get(one.id), (CODES.KIND_INLINE, b"of ana"), "the input of the task that depends on it")
 
 
+@case("SCH-97")
+def a_depth_is_proven_by_the_parent(scene: Scene) -> None:
+    """Claims, as a user, a depth for tasks without a parent, with one of another user, with one that no worker has, and
+    with its own running one."""
+    key_of(scene)
+    owner, liar, worker = _client(scene, "ana"), _client(scene, "joe"), scene.worker(credit=2)
+    (foreign,) = owner.submit(1)
+    (own,) = liar.submit(1)
+    scene.settle(owner, liar, worker)
+    worker.expect_dispatch(2)
+    (queued,) = liar.submit(1)
+    scene.settle(liar, worker)
+    expected = {queued.id: 0}
+    for parent, depth in ((b"", 0), (foreign.id, 0), (queued.id, 0), (own.id, 1)):
+        (task,) = liar.submit(1, depth=1_000, parentTask=parent)
+        expected[task.id] = depth
+    liar.fence()
+    worker.credit(10)
+    scene.settle(liar, worker)
+    given = {task.id: task.header["depth"] for task in worker.expect_dispatch(5)}
+    scene.equal(given, expected, "the depths of the dispatched tasks", "SCH-97")
+
+
+@case("SCH-91")
+def a_priority_says_nothing_of_another_user(scene: Scene) -> None:
+    """Floods, as a user with several programs, the scheduler with tasks of the highest priority."""
+    key_of(scene)
+    worker = scene.worker(credit=1)
+    flood = [_client(scene, "joe") for _ in range(3)]
+    for client in flood:
+        client.submit(10, priority=2**31 - 1)
+    scene.settle(*flood, worker)
+    (held,) = worker.expect_dispatch(1, "CRD-1")
+    for _ in range(3):
+        other = _client(scene, "ana")
+        (task,) = other.submit(1)
+        scene.settle(other, worker)
+        worker.finish(held)
+        worker.fence()
+        (held,) = worker.expect_dispatch(1, "SCH-25")
+        scene.check(held.id == task.id, "a task of the user that has just run one was dispatched", "SCH-91")
+        worker.finish(held)
+        worker.fence()
+        (held,) = worker.expect_dispatch(1, "SCH-25")
+
+
+@case("SCH-98", "SCH-10")
+def a_users_priorities_are_not_told_to_workers(scene: Scene) -> None:
+    key_of(scene)
+    worker, client = scene.worker(credit=0), _client(scene, "ana")
+    tasks = {priority: client.submit(1, priority=priority)[0] for priority in (0, 7, -7)}
+    client.fence()
+    worker.credit(3)
+    worker.fence()
+    given = worker.expect_dispatch(3)
+    order = [task.id for task in given]
+    scene.equal(order, [tasks[priority].id for priority in (7, 0, -7)], "the order of a user's tasks", "SCH-10")
+    scene.equal([task.header["priority"] for task in given], [0, 0, 0], "the priorities in the Dispatch", "SCH-98")
+
+
 @case("CAN-1", "SCH-34", "SCH-16")
 def a_foreign_task_is_an_unknown_one(scene: Scene) -> None:
     key_of(scene)
@@ -234,6 +315,16 @@ def a_worker_has_no_other_object_released(scene: Scene) -> None:
     worker.finish(task)
     scene.settle(worker, client)
     client.expect_status(task, CODES.STATUS_SUCCESS, clause="SCH-6")
+
+
+@case("HSK-44", fresh=True)
+def a_users_peer_does_not_raise_the_generation(scene: Scene) -> None:
+    """Checks that no user can choose which of two schedulers ends: the one with the lower generation does. (SCH-82)"""
+    own = scene.client(features=[PRESENT_HELD]).welcome
+    scene.needs(PRESENT_HELD in own["features"], "the scheduler has no generations")
+    told = {"features": [PRESENT_HELD], "generation": own["generation"] + 7, "lastServerId": new_id()}
+    client = _client(scene, "ana", **told)
+    scene.equal(client.welcome["generation"], own["generation"], "the generation after a user's Hello", "HSK-44")
 
 
 # ------------------------------------------------------------ managers

@@ -339,22 +339,31 @@ def ends_that_are_joined_stay_apart(scene: Scene) -> None:
 
 
 @case("SCH-14", "SCH-19")
-def unwanted_tasks_behind_a_failure_are_refused_aloud(scene: Scene) -> None:
-    """Three that wait for one, and one behind them; of each, every end but SUCCESS is sent."""
+def of_the_tasks_behind_a_failure_those_are_told_that_are_wanted(scene: Scene) -> None:
+    """Sends three that wait for one, which is unwanted and is told all the same, and three behind these."""
     worker, client = scene.worker(credit=1), scene.client()
-    (one,) = client.new_tasks(1)
-    fan = [replace(after(client, one), flags=CODES.TASK_UNWANTED) for _ in range(3)]
-    last = replace(after(client, *fan, takes=False), flags=CODES.TASK_UNWANTED)
-    client.submit([one, *fan, last])
+    (one,) = client.new_tasks(1, flags=CODES.TASK_UNWANTED)
+    fan = [after(client, one) for _ in range(3)]
+    fan[1] = replace(fan[1], flags=CODES.TASK_UNWANTED)
+    behind = [after(client, task, takes=False) for task in fan]
+    behind[2] = replace(behind[2], flags=CODES.TASK_UNWANTED)
+    tasks = [one, *fan, *behind]
+    client.submit(tasks)
     scene.settle(client, worker)
     worker.finish(*worker.expect_dispatch(1), status=CODES.STATUS_FAILED)
     scene.settle(worker, client)
     rows = {row.id: row.status for row in client.results()}
-    refused = [task for task in (*fan, last) if task.id not in rows]
-    clause = "SCH-19" if len(refused) > 1 and any(task.id in rows for task in fan) else "SCH-14"
-    scene.check(not refused, f"{len(refused)} of four unwanted tasks behind a failure ended without a word", clause)
-    statuses = {rows[task.id] for task in (*fan, last)}
+    told = [task for task in tasks if not task.flags] + [one]
+    missing = [task for task in told if task.id not in rows]
+    clause = "SCH-14" if one in missing else "SCH-19"
+    scene.check(not missing, f"{len(missing)} of {len(told)} tasks ended without a word", clause)
+    statuses = {rows[task.id] for task in told if task is not one}
     scene.equal(statuses, {CODES.STATUS_REFUSED}, "the statuses of the tasks behind a failure", "SCH-19")
+    needless = len(rows) - len(told)
+    scene.check(not needless, f"{needless} unwanted tasks behind a failure were told", "SCH-14")
+    for task in tasks:
+        client.send("explain", requestId=1, taskId=task.id)
+        scene.equal(client.expect("explanation", clause="SCH-33")["state"], "", "the state of what has ended", "SCH-19")
 
 
 @case("CAN-6", "CAN-1", "CAN-2")

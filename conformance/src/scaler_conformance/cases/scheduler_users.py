@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.cases.scheduler_watching import snapshot
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Message, Result, write_results
-from scaler_conformance.wire.keys import KEY_BYTES
+from scaler_conformance.wire import CODES, ROLES, Message, Result, write_results
+from scaler_conformance.wire.keys import ALL_ROLES, KEY_BYTES
 
 case = cases_for("scheduler")
 
 
-def _of(scene: Scene, peer: Dialer, user: str) -> str:
+def _of(scene: Scene, peer: Dialer, user: str, roles: Iterable[int] = ALL_ROLES) -> str:
     """It shows a ticket of this user, in a cluster with keys. What it is to be shown as."""
     file = scene.arena.key_file
     if file is None:
         return ""
-    peer.shown = file.key.pass_for(secrets.token_bytes(KEY_BYTES), user=user, is_operator=False)
+    peer.shown = file.key.pass_for(secrets.token_bytes(KEY_BYTES), roles, user=user, is_operator=False)
     return user
 
 
@@ -54,6 +55,29 @@ def users_are_those_of_the_tickets(scene: Scene) -> None:
     scene.equal(managers.get("m"), managed, "the user of the manager")
     scene.equal([_told(watcher, task.id) for task in (first[0], second[1])], [ana, bo], "the users of explained tasks")
     scene.equal(_told(watcher, new_id()), "", "the user of a task that there is not")
+
+
+@case("MON-25", seconds=30.0)
+def a_client_in_a_task_has_the_user_of_its_program(scene: Scene) -> None:
+    """Checks that it is not that of the worker's ticket, by which it is admitted. The same in a task of a task."""
+    watcher = scene.peer("monitor")
+    client, worker = scene.client(is_open=False), scene.worker(is_open=False)
+    ana, _ = _of(scene, client, "ana"), _of(scene, worker, "wim")
+    client.open()
+    worker.open(worker={"name": worker.name, "credit": 2})
+    parent = client.submit(1)[0]
+    for count in (2, 3):
+        scene.settle(client, worker)
+        worker.expect_dispatch(1)
+        child = scene.client(is_open=False)
+        _of(scene, child, "wim", [ROLES["worker"]])
+        child.open(parentTask=parent.id)
+        worker.credit(count)
+        parent = child.submit(1)[0]
+        scene.settle(child, worker)
+        scene.equal(_told(watcher, parent.id), ana, "the user of a task that a task has submitted")
+        users = [entry["user"] for entry in snapshot(watcher)["clients"] if entry["taskCount"]]
+        scene.equal(users, [ana] * count, "the users of the clients, two of them in tasks")
 
 
 @case("MON-54", seconds=40.0)

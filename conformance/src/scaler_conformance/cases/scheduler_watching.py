@@ -9,7 +9,7 @@ from scaler_conformance.case import cases_for
 from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.play.ids import new_id
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES, Message
+from scaler_conformance.wire import CODES, Message, Task
 
 case = cases_for("scheduler")
 LIVING = ("waiting", "queued", "dispatched", "canceling")
@@ -417,6 +417,43 @@ def an_explanation_says_when_its_worker_is_lost(scene: Scene) -> None:
     for seconds in told[:2]:
         scene.check(0 < seconds <= lease, f"lostSeconds is {seconds}, and the worker's lease {lease}", "SCH-94")
     scene.equal(told[2], 0, "lostSeconds of a queued task", "SCH-94")
+
+
+@case("MON-67", seconds=30.0)
+def a_worker_with_tasks_is_told_with_the_time_since_it_ended_one(scene: Scene) -> None:
+    """Sends heartbeats and further tasks, which are no ends. No time is bounded from above, but by one that was told
+    before."""
+    worker, client, watcher = scene.worker(credit=3), scene.client(), scene.peer("monitor")
+
+    def told(task: Task | None) -> float:
+        worker.send("workerStatus")
+        worker.fence()
+        (entry,) = snapshot(watcher)["workers"]
+        if task is not None:
+            client.send("explain", requestId=1, taskId=task.id)
+            explained = client.expect("explanation", clause="SCH-33")["stillSeconds"]
+            what = f"stillSeconds is {explained} in an Explanation, after {entry['stillSeconds']} in a WorkerEntry"
+            scene.check(explained >= entry["stillSeconds"] - 0.001, what, "MON-67")
+        return float(entry["stillSeconds"])
+
+    scene.pump.for_seconds(0.3)
+    scene.equal(told(None), 0.0, "stillSeconds of a worker without tasks", "MON-67")
+    first, second = client.submit(2)
+    scene.settle(client, worker)
+    held = worker.expect_dispatch(2, "SCH-25")
+    scene.pump.for_seconds(1.5)
+    client.submit(1)
+    scene.settle(client, worker)
+    before = told(first)
+    scene.check(before >= 1.4, f"stillSeconds is {before} though nothing has ended for 1.5 s", "MON-67")
+    worker.finish(held[0])
+    scene.settle(client, worker)
+    after = told(second)
+    scene.check(0.0 < after < before, f"stillSeconds is {after} just after an end, and was {before}", "MON-67")
+    for task in (*held[1:], *worker.expect_dispatch(1, "SCH-25")):
+        worker.finish(task)
+    scene.settle(client, worker)
+    scene.equal(told(None), 0.0, "stillSeconds of a worker whose tasks have ended", "MON-67")
 
 
 @case("MON-3", seconds=30.0)

@@ -447,6 +447,18 @@ def a_full_storage_says_so_and_goes_on(scene: Scene) -> None:
     peer.store(peer.new_object(), bytes(8 << 20))
 
 
+@case("LIM-36", variant="bounded")
+def a_user_at_its_quota_is_refused_until_it_has_released_enough(scene: Scene) -> None:
+    """The variant `bounded` lets each user have 1 MiB."""
+    peer = scene.requester()
+    first, second = peer.new_object(), peer.new_object()
+    peer.store(first, bytes(700_000))
+    peer.expect_code(peer.put(second, bytes(700_000)), CODES.QUOTA, clause="LIM-36")
+    scene.check(not peer.is_there(second), "it is stored all the same", "LIM-36")
+    peer.expect_done(peer.release(first))
+    peer.expect_done(peer.put(second, bytes(700_000)), clause="LIM-36")
+
+
 @case("STO-17", "SES-18")
 def a_reply_is_sent_again_after_a_resume(scene: Scene) -> None:
     peer = scene.requester()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.asking import StoragePeer
 from scaler_conformance.play.ids import content_id, new_id
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import CODES
-from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey
+from scaler_conformance.wire import CODES, ROLES
+from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, own_family
 
 case = cases_for("storage")
 OK, NOT_ALLOWED, NO_SUCH = CODES.OK, CODES.NOT_ALLOWED, CODES.NO_SUCH_OBJECT
@@ -64,6 +65,38 @@ def no_owner_is_named_without_its_grant(scene: Scene) -> None:
     scene.check(not owner.is_there(target), "what was not allowed was done")
     owner.expect_done(owner.release(identifier))
     scene.check(not owner.is_there(identifier), "a name that was not allowed is an owner")
+
+
+def _of_user(scene: Scene, user: str, role: str) -> StoragePeer:
+    """A client by a ticket of that user for that role alone, in a family of that user."""
+    peer = scene.requester(is_open=False)
+    peer.shown = key_of(scene).pass_for(secrets.token_bytes(KEY_BYTES), [ROLES[role]], user=user, is_operator=False)
+    peer.family = own_family(peer.peer_id, user)
+    peer.open()
+    return peer
+
+
+@case("STO-32")
+def only_workers_use_grants_of_other_users(scene: Scene) -> None:
+    """A program of joe's has the grant of ana's client, from a task that a worker of his was given."""
+    owner, thief = _of_user(scene, "ana", "client"), _of_user(scene, "joe", "client")
+    identifier, own, target = owner.new_object(), thief.new_object(), owner.new_object()
+    owner.store(identifier, b"value")
+    thief.store(own, b"of joe")
+    grant = key_of(scene).grant(owner.peer_id, owner.family)
+    named: dict[str, Any] = {"owner": owner.peer_id, "grant": grant}
+    for asked in (
+        thief.put(target, b"forged", **named),
+        thief.get(identifier, **named),
+        thief.duplicate(own, target, **named),
+        thief.duplicate(identifier, target, sourceOwner=owner.peer_id, sourceGrant=grant),
+        thief.release(identifier, **named),
+    ):
+        thief.expect_code(asked, NOT_ALLOWED)
+    scene.check(owner.fetch(identifier) == b"value" and not owner.is_there(target), "what was not allowed was done")
+    again, child = _of_user(scene, "ana", "client"), _of_user(scene, "joe", "worker")
+    for peer in (again, child):
+        scene.equal(peer.reply(peer.get(identifier, **named), "STO-33").kind, "value", "the answer to a Get")
 
 
 @case("STO-32")

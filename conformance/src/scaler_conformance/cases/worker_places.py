@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scaler_conformance.case import cases_for
 from scaler_conformance.play.ids import new_id
 from scaler_conformance.play.scheduler import ClientGuest, WorkerGuest
 from scaler_conformance.scene import Scene
-from scaler_conformance.wire import Result, Task, write_results
+from scaler_conformance.wire import CODES, Result, Task, write_results
 
 from .worker_running import call, is_success, warm
 
@@ -75,6 +77,45 @@ def another_task_runs_while_one_waits_for_its_child(scene: Scene) -> None:
     (result,) = worker.wait_for_results(other, clause="WRK-6")
     is_success(scene, result, b"meanwhile")
     end_child(scene, worker, parent, client, child)
+
+
+@case("WRK-67", seconds=60.0)
+def a_task_goes_on_though_another_keeps_its_place(scene: Scene) -> None:
+    """The other is no child of it, and takes far longer than the time that a task may wait for its place."""
+    worker = scene.worker_under_test()
+    parent, client, child = waiting_parent(scene, worker, "WRK-67")
+    is_raised = scene.pump.until(lambda: worker.credit > 1, 5.0)
+    scene.check(is_raised, "its limit is 1, and the one task that it holds is blocked: nothing can be sent", "CRD-8")
+    long = call(scene, "sleep_ms", b"40000")
+    worker.dispatch([long], new_id())
+    scene.pump.until(lambda: False, 0.5)  # it begins: the wait for a child's place is a quarter of a second at most
+    client.send_batch("results", write_results([Result(child.id, value=b"from the child")]))
+    (result,) = worker.wait_for_results(parent, seconds=15.0, clause="WRK-67")
+    is_success(scene, result, b"from the child")
+    worker.cancel(long)
+    worker.wait_for_results(long, seconds=10.0)
+
+
+@case("WRK-69", seconds=60.0)
+def others_run_while_a_task_waits_for_what_is_not_stored(scene: Scene) -> None:
+    """Leaves out a function, and then an argument, that the client does not store."""
+    worker = scene.worker_under_test()
+    missing = new_id()
+    without_function = replace(call(scene, "echo", b"late"), function=new_id())
+    without_argument = call(scene, "echo", parts=((CODES.KIND_OBJECT, missing),))
+    for held, waiting in enumerate((without_function, without_argument), 1):
+        worker.dispatch([waiting], new_id())
+        is_raised = scene.pump.until(lambda held=held: worker.credit > held, 10.0)  # type: ignore[misc]
+        scene.check(is_raised, "what it holds waits for an object, and nothing can be sent to it")
+        other = call(scene, "echo", b"meanwhile")
+        worker.dispatch([other], new_id())
+        (result,) = worker.wait_for_results(other, seconds=15.0, clause="WRK-69")
+        is_success(scene, result, b"meanwhile")
+    scene.storage.store(missing, b"late", new_id())
+    (result,) = worker.wait_for_results(without_argument)
+    is_success(scene, result, b"late")
+    worker.cancel(without_function)
+    worker.wait_for_results(without_function, seconds=10.0)
 
 
 @case("WRK-28", seconds=60.0)

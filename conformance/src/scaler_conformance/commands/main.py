@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import signal
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    version = importlib.metadata.version("scaler-conformance")
+    parser.add_argument("--version", action="version", version=f"scaler-conformance {version}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (init, doctor, run, replay, vectors, trace):
         module.add(commands)

@@ -91,7 +91,8 @@ class ClusterKey:
 
 def own_family(owner: bytes, user: str = USER) -> bytes:
     """The name of the family of a client that is in no other. (HSK-43)"""
-    return blake2b(owner + user.encode(), digest_size=GRANT_BYTES).digest()
+    name, half = user.encode(), GRANT_BYTES // 2
+    return blake2b(name, digest_size=half).digest() + blake2b(owner + name, digest_size=half).digest()
 
 
 def public_key(secret_key: bytes) -> bytes:

@@ -114,6 +114,7 @@ void Agent::onOpened() {
     workerCount_ = 0;
     lastServerId_ = terms.serverId;
     generation_ = std::max(generation_, terms.generation);
+    sessionGeneration_ = terms.generation;
     const std::string& told = terms.storageAddress;
     std::string address = !options_.storage.empty() ? options_.storage : told;
     store_.use(address.empty() ? storageBeside(link_.address()) : address);
@@ -226,7 +227,8 @@ void Agent::onDispatch(const Message& message) {
         std::vector<Number> accepted;  // all are here before any is looked at: they may await each other
         for (Task& task : tasks) {
             uint64_t told = task.header->generation;
-            bool isStale = told != 0 && told < generation_;  // of a scheduler that was followed by another one (WRK-33)
+            bool isStale = told != 0 && told < sessionGeneration_;  // another scheduler has followed its own (WRK-33)
+            sessionGeneration_ = std::max(sessionGeneration_, told);
             generation_ = std::max(generation_, told);
             if (isDraining_ || isStale) {
                 returned.push_back(task.id);

@@ -127,7 +127,8 @@ private:
     Tally tally_;
     KeptEnds ends_;  // results that are not with their clients yet, as far as we know
     Id lastServerId_;          // of our last session
-    uint64_t generation_ = 0;  // the highest that a scheduler has told
+    uint64_t generation_ = 0;  // the highest that a scheduler has told (HSK-36)
+    uint64_t sessionGeneration_ = 0;  // the highest that the scheduler of the present session has told (WRK-33)
     uint32_t workerCount_ = 0;  // as the last Delivered of the session has said
     bool awaitsDelivered_ = false;  // nothing begins before (WRK-38)
     Seconds presentUntil_ = 0;  // zero: there is a session, or nothing is kept for the next one

@@ -25,8 +25,9 @@ struct TaskHeader @0xe02cfde95cc5066e {
   # Object id (16 bytes) of the client's serializer, or empty for the default of the function's language. (CLI-6)
 
   capabilities @4 :List(Session.Capability);
-  priority @5 :Int32 = 0;   # higher first, among tasks of the same depth (SCH-10)
-  depth @6 :UInt16 = 0;     # 0: submitted by a program; n + 1: by a task of depth n. Deeper first. (SCH-9)
+  priority @5 :Int32 = 0;   # higher first, among a user's tasks of the same depth (SCH-10). Zero in a Dispatch (SCH-98)
+  depth @6 :UInt16 = 0;     # 0: submitted by a program; n + 1: by a task of depth n, as `parentTask` proves. Deeper
+                            # first. (SCH-9, SCH-97)
   parentTask @7 :Data;      # the submitting task (16 bytes) when depth > 0: its end cancels these (CAN-7)
   flags @8 :UInt32 = 0;     # 1 PROFILING: measure each task; 2 STREAM_OUTPUT: send what it prints
   timeoutSeconds @9 :Float64 = 0;  # running time after which a task ends TIMED_OUT; zero: never (WRK-14)
@@ -53,7 +54,7 @@ struct TaskHeader @0xe02cfde95cc5066e {
 
   generation @16 :UInt64 = 0;
   # Dispatch only: the generation of the scheduler that sends it, a fencing token. A worker refuses a lower one than it
-  # has seen. (SCH-61, WRK-33)
+  # has seen in its session. (SCH-61, WRK-33)
 
   codeSet @17 :Data;
   # Object id (16 bytes) of the code set that the processors of these tasks import from, or empty: they import what their
@@ -197,13 +198,14 @@ struct Explanation @0xb5a310aca82166ef {
   capabilities @11 :List(Session.Capability);  # what its header asks for; empty without a state
   functionName @12 :Text;     # as its client calls it, where that is known
   startingCount @13 :UInt32;  # workers that worker managers are starting, by their last ManagerStatus, and that will
-                              # offer all its header asks for
+                              # offer all its header asks for; 2³² − 1: so many or more (FRM-21)
   codeTag @14 :Text;          # what its header asks for; empty without a state
   codeTags @15 :List(Text);   # what the workers that are connected offer, each once, when its header asks for one
   unreadBytes @16 :UInt64;    # waiting or queued, and its client does not read its results: how many bytes of them wait at
                               # the scheduler. Until the client has read, no task of it is dispatched (SCH-46)
   user @17 :Text;             # of the client whose task it is; empty without a state, and without keys (MON-25)
-  isBlocked @18 :Bool;        # isBegun, and it waits for tasks that it has submitted; others run in its place
+  isBlocked @18 :Bool;        # isBegun, and it waits for tasks that it has submitted, or for an object (WRK-69); others run
+                              # in its place
   childCount @19 :UInt32;     # unfinished tasks that it has submitted
   silentSeconds @20 :Float64; # dispatched and canceling: the worker was last heard so long ago
   recoverySeconds @21 :Float64;  # queued, and held back until workers of the scheduler before have presented what they
@@ -218,6 +220,9 @@ struct Explanation @0xb5a310aca82166ef {
   # Its `taskId` is empty: nothing is known.
   children @25 :Data;         # 16·n: unfinished tasks that it has submitted, at most 100 of them; to monitors alone (MON-56)
   childStates @26 :Data;      # u8·n: their states, as in GraphShape
+  trouble @27 :Text;
+  # queued: the name of a worker that is able and takes no tasks at present, and why (WRK-65); empty: there is none
+  stillSeconds @28 :Float64;  # dispatched and canceling: its worker has ended no task for so long (MON-67)
 }
 
 struct StackRequest @0xa3c10b3b9777300a {
@@ -244,6 +249,6 @@ struct StackReply @0xac70398b103192eb {
   process @4 :Text;           # TAKEN and NO_ANSWER, for people: what the operating system tells of the task's process
   worker @5 :Text;            # the name of the worker that has the task, if one has it
   state @6 :Text;             # of the task, as in MON-5; empty: UNKNOWN or NOT_ALLOWED
-  isBlocked @7 :Bool;         # it waits for tasks that it has submitted
+  isBlocked @7 :Bool;         # it waits for tasks that it has submitted, or for an object (WRK-69)
   runningSeconds @8 :Float64; # since it began
 }
