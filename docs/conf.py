@@ -28,6 +28,7 @@ html_title = f"Scaler {release}"
 html_static_path = ["static"]
 html_css_files = ["scaler.css"]
 html_js_files = [("copy.js", {"defer": "defer"})]
+html_search_scorer = str(_ROOT / "docs" / "search" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

@@ -13,6 +13,7 @@ from tools.changelog import BadFragment
 from tools.site.commands import NoParser
 from tools.site.pages import BrokenLink, gather
 from tools.site.places import BUILD, DOCS
+from tools.site.words import BadWords
 
 
 def build(folder: Path) -> int:
@@ -21,7 +22,7 @@ def build(folder: Path) -> int:
     shutil.rmtree(pages, ignore_errors=True)
     try:
         gather(source)
-    except (BadFragment, BrokenLink, NoParser) as error:
+    except (BadFragment, BadWords, BrokenLink, NoParser) as error:
         print(f"docs: {error}", file=sys.stderr)
         return 1
     # A warning is a mistake: a page without a link to it, a link into nothing, a block in no known language.

@@ -71,6 +71,9 @@ def parsers_of(entry_point: str) -> list[argparse.ArgumentParser]:
 def page(name: str) -> str:
     parsers = parsers_of(scripts()[name])
     parts = [f"# {name}", ""]
+    others = [other for other, place in scripts().items() if place == scripts()[name] and other != name]
+    if others:
+        parts += [f"The same command is also installed as {', '.join(f'`{other}`' for other in others)}.", ""]
     for parser in parsers:
         if len(parsers) > 1:
             parts += [f"## {parser.prog}", ""]
@@ -109,7 +112,7 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action, section: s
     shown = parser._get_formatter()._format_action_invocation(action)
     text = (action.help or "") % {**vars(action), "prog": parser.prog}
     yield from (f"`{shown}`", f": {_text(text)}")
-    if section and action.option_strings and action.dest not in ("help", "config"):
+    if section and action.option_strings and action.dest not in ("help", "config", "version"):
         key = _key(action)
         yield ""
         yield f"  *In a file:* `{key}`; *in the environment:* `{environment_prefix(section)}{key.upper()}`"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from tools.site import commands, releases, schema, seeds
+from tools.site import commands, releases, schema, seeds, words
 from tools.site.diagrams import drawn
 from tools.site.places import DOCS, ROOT
 
@@ -45,7 +45,9 @@ class BrokenLink(Exception):
 
 def gather(target: Path) -> None:
     """All sources of the site, in one folder."""
-    shutil.copytree(DOCS, target, ignore=shutil.ignore_patterns("*.md", "*.toml", "conf.py", "static", "__pycache__"))
+    left_out = ("*.md", "*.toml", "conf.py", "static", "search", "__pycache__")
+    shutil.copytree(DOCS, target, ignore=shutil.ignore_patterns(*left_out))
+    searched = words.table(DOCS / "search" / "words.toml")
     places = {name: page for name, page in site_map().items() if name.endswith(".md") and (ROOT / name).is_file()}
     for name, page in places.items():
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -53,7 +55,14 @@ def gather(target: Path) -> None:
             text = chapter(text)
         if name == "protocol/decisions/README.md":
             text += contents(sorted(path.stem for path in (ROOT / "protocol" / "decisions").glob("[0-9]*.md")))
+        if name == "protocol/spec/README.md":
+            chapters = sorted(path.stem for path in (ROOT / "protocol" / "spec").glob("[0-9]*.md"))
+            text += contents([*chapters, "schema/index", "decisions/index", "changes"])
+        if page in searched:
+            text = words.indexed(text, searched.pop(page))
         write(target / page, linked(text, name, page))
+    if searched:
+        raise words.BadWords(f"docs/search/words.toml names pages that are not there: {', '.join(searched)}")
     made = {
         **commands.pages(),
         **schema.pages(ROOT / "protocol" / "schema" / "v1"),
