@@ -1,4 +1,4 @@
-"""What was measured, and the table of it in `docs/operations/failures.md`."""
+"""What was measured, and the table of it in `docs/operations/pauses.md`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.arena import Measured
 from tests.chaos.cells import FAULTS, PAIRS, ROLES, Cell
 from tests.support.workload import KINDS
 
-PAGE = ROOT / "docs" / "operations" / "failures.md"
+PAGE = ROOT / "docs" / "operations" / "pauses.md"
 MEASURED = ROOT / "tests" / "chaos" / "measured.json"
 _BEGIN = "<!-- written by make chaos: begin -->\n"
 _END = "<!-- written by make chaos: end -->\n"

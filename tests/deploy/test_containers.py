@@ -109,12 +109,14 @@ def test_base_images_have_versions() -> None:
 
 
 @pytest.mark.parametrize("image", SERVED)
-def test_its_health_check_is_a_command(image: str) -> None:
+def test_the_health_check_of_a_server_is_a_command(image: str) -> None:
+    """A worker has none, because tasks can use each ticket that their worker has."""
     stage = stages()[image]
-    _, command = re.split(r"\bCMD ", stage.last("HEALTHCHECK"))
-    variable = {"SCALER_CLUSTER_ADDRESS": "tcp://scheduler:2345"}
-    words = json.loads(command) if command.startswith("[") else shlex.split(expanded(command, variable))
-    assert accept(words, stage.environment).address.startswith("tcp://")
+    _, _, command = stage.last("HEALTHCHECK").partition("CMD ")
+    if image == "worker":
+        assert not command and "readinessProbe" not in deployments()["scaler-worker"]["spec"]["containers"][0]
+    else:
+        assert accept(json.loads(command), stage.environment).address.startswith("tcp://")
 
 
 def expanded(text: str, environment: dict[str, str]) -> str:
@@ -175,6 +177,15 @@ def test_servers_have_the_key_and_workers_a_ticket() -> None:
         assert key["name"] == secret
         assert f"secret generic {secret} " in (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")
         assert f"--from-file {key['key']}" in (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")
+
+
+def test_tickets_of_workers_give_no_other_right() -> None:
+    """Each task has the rights of its worker's ticket."""
+    pages = [DEPLOY / "compose.yaml", DEPLOY / "kubernetes" / "kustomization.yaml"]
+    pages += [ROOT / "docs" / "operations" / name for name in ("containers.md", "deploying.md")]
+    for page in pages:
+        made = re.findall(r"scaler_key derive .*--output worker\.key", page.read_text(encoding="utf-8"))
+        assert made and all(re.findall(r"--role (\w+)|(--operator)", one) == [("worker", "")] for one in made), page
 
 
 def test_nothing_that_is_deployed_is_insecure() -> None:

@@ -15,11 +15,15 @@ from tests.deploy.test_containers import DEPLOY, accept
 NAMES = ("scheduler", "storage")
 
 
-def service(name: str) -> Mapping[str, str]:
+def parsed(name: str) -> configparser.ConfigParser:
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read(DEPLOY / "systemd" / f"scaler-{name}.service", encoding="utf-8")
-    return unit["Service"]
+    return unit
+
+
+def service(name: str) -> Mapping[str, str]:
+    return parsed(name)["Service"]
 
 
 def settings(name: str) -> Any:
@@ -42,6 +46,7 @@ def test_the_scheduler_is_a_standby_and_uses_the_storage() -> None:
 def test_a_unit_has_few_rights_and_a_limit_of_memory(name: str) -> None:
     own = service(name)
     assert own["Restart"] == "always", "a server that was killed, or followed, is started again"
+    assert parsed(name)["Unit"]["StartLimitIntervalSec"] == "0", "and however often that was"
     assert own["User"] and own["NoNewPrivileges"] == "yes" and own["ProtectSystem"] == "strict"
     assert own["CapabilityBoundingSet"] == "" and own["PrivateDevices"] == own["PrivateTmp"] == "yes"
     assert byte_count(own["MemoryMax"] + "iB") > 0 and own["MemorySwapMax"] == "0"

@@ -18,12 +18,12 @@ from tests.architecture.sources import ROOT
 from tests.support.browsers import NEEDS_BROWSER
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")
 
-from tools.site import commands, diagrams, pages
+from tools.site import commands, diagrams, pages, words
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `make docs` does it, where a warning is a failure."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "tools.site", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=110
+        [sys.executable, "-m", "tools.site", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=220
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "html"
@@ -134,3 +134,72 @@ def test_a_call_has_its_parameters_and_errors(site: Path) -> None:
     words = html.unescape(re.sub(r"<[^>]+>", "", entry))
     assert "priority (int) – a whole number" in words and "ValueError – an option is out of its range" in words
     assert 'id="scaler.ScalerFuture.task_id"' in text and 'id="scaler.ScalerFuture.__init__"' not in text
+
+
+SEARCHES = {
+    "install": "quickstart", "timeout": "guide/cancel", "gpu": "guide/gpus", "pandas": "guide/libraries",
+    "scikit-learn": "guide/joblib", "jupyter": "guide/notebooks", "kubernetes": "operations/containers",
+    "as_completed": "guide/map reference/api", "pickle": "guide/futures guide/code guide/serializer",
+    "priority": "guide/capabilities", "dashboard": "operations/ui", "shutdown": "operations/deploying reference/api",
+    "submit": "guide/futures reference/api", "submit_verbose": "reference/api", "progress bar": "guide/map",
+    "logging": "guide/debugging operations/deploying", "slurm": "operations/managers", "scatter": "guide/objects",
+    "systemd": "operations/deploying", "large array": "guide/objects", "ModuleNotFoundError": "guide/code",
+    "map": "guide/map", "cancel task": "guide/cancel", "retries": "guide/errors", "key file": "operations/security",
+    "memory limit": "operations/sizing", "worker": "operations/deploying operations/managers",
+    "environment variables": "operations/configuration", "tutorial": "tutorial",
+}  # fmt: skip
+"""What newcomers typed into the search, and the page, or pages, that they wanted."""
+
+
+def found(page: Page, query: str) -> list[str]:
+    """Returns the pages that the site's search finds, best first: what its own script makes of the built index."""
+    rows = page.evaluate("(query) => Search._performSearch(...Search._parseQuery(query)).map(row => row[0])", query)
+    return list(dict.fromkeys(reversed(rows)))
+
+
+@pytest.fixture(scope="module")
+def search(site: Path, browser: Browser) -> Page:
+    page = browser.new_page()
+    page.goto((site / "search.html").as_uri())
+    page.wait_for_function("Search.hasIndex()")
+    return page
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize(("query", "wanted"), SEARCHES.items())
+def test_the_search_finds_the_page_that_a_newcomer_wants(search: Page, query: str, wanted: str) -> None:
+    pages = found(search, query)
+    assert set(pages[:3]) & set(wanted.split()), pages[:8]
+    assert not pages[0].startswith(("protocol/", "changelog")), pages[:8]
+
+
+UNLISTED = {
+    "retry failed tasks": "guide/errors guide/best-practices guide/recipes", "traceback": "guide/debugging",
+    "requirements.txt": "guide/code", "send_object": "guide/objects reference/api", "heartbeat": "operations/failures",
+    "lambda": "guide/best-practices guide/recipes guide/calls", "storage": "operations/sizing",
+    "capability": "guide/capabilities",
+}  # fmt: skip
+"""Searches without a word of docs/search/words.toml: for these, a page's text and its rank decide."""
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize(("query", "wanted"), UNLISTED.items())
+def test_the_search_finds_a_guide_by_its_text_alone(search: Page, query: str, wanted: str) -> None:
+    assert set(found(search, query)[:3]) & set(wanted.split()), found(search, query)[:8]
+
+
+def test_search_words_are_those_of_a_page() -> None:
+    assert words.indexed("# Sizing\n\nText\n", ["memory limit", "oom"]) == (
+        "# Sizing\n\n```{index} ! memory limit, ! oom\n```\n\nText\n"
+    )
+    with pytest.raises(words.BadWords, match="lower case and without commas: 'OOM'"):
+        words.indexed("# Sizing\n", ["OOM"])
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("query", ["session", "object", "lease", "scheduler", "result", "message", "error", "client"])
+def test_pages_for_users_come_before_the_protocol(search: Page, query: str) -> None:
+    pages = found(search, query)
+    others = ("protocol", "changelog", "conformance", "contributing", "code-words", "first-documents")
+    ranks = [page.startswith(others) for page in pages]
+    assert ranks == sorted(ranks), pages

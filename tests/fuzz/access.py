@@ -13,7 +13,9 @@ from scaler_protocol.keys import ALL_ROLES, Keyring, Pass, new_secret, pass_of
 from scaler_protocol.keys.files import read_file, replace_file
 from scaler_protocol.keys.texts import KeyText, key_text, parsed, ticket_text
 from scaler_protocol.transport.curve import dial_with
+from tests.fuzz import sealed
 from tests.fuzz.curve import CurveWire
+from tests.fuzz.sealed import SealedWire
 from tests.fuzz.wire import Wire
 
 #: insecure: a cluster without keys. The others, in one with a key: a stranger; a ticket of another role than the one
@@ -78,6 +80,13 @@ class Access:
     def pass_for(self, roles: frozenset[int], expires: float = 0.0) -> Pass:
         """Of the hostile user: a ticket for these roles, of a pair of its own."""
         return pass_of(self._keyring.derive("mallory", roles, expires=expires), "fuzz")
+
+    def by_hand(self, port: int) -> Wire:
+        """A connection on which also commands of ZMTP can be said."""
+        if self.kind in ("insecure", "stranger") or not sealed.is_possible():
+            return Wire(port)
+        shown = self._pass(ROLE_CLIENT)
+        return SealedWire(port, shown.server_keys[0], (shown.public_key, shown.secret_key))
 
     def connect_with(self, port: int, shown: Pass) -> CurveWire:
         if self._context is None:

@@ -19,6 +19,8 @@ PAGE_TOKEN = "fuzz"
 """Hostile visitors of the page have it: without it they get nowhere."""
 KEPT_BYTES = 1024
 """For each object that a family has asked a storage to keep: to keep objects is what it is for, up to its limit."""
+AUDITS = 6
+"""Of the first messages of a family: whether a server accepts them, or refuses them and does nothing for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,10 @@ class Attack:
         self.places: Counter[str] = Counter()
         self.sessions = 0  #: that were opened
         self.kept_bytes = 0  #: that the storage was asked to keep
+        self.wants_audits = False
+        self._audits_left = AUDITS
+        #: of the messages whose fate was looked at, and how many of them a server has refused
+        self.audited_messages = self.refused_messages = 0
         self.troubles: list[str] = []  #: what the family itself has found to be wrong
         self.told = threading.Event()  #: what it has done was told to the run once more
         self._closing: list[Callable[[], None]] = []
@@ -87,6 +93,15 @@ class Attack:
     def keeps(self, objects: int) -> None:
         """The storage is asked to keep so many, small ones."""
         self.kept_bytes += objects * KEPT_BYTES
+
+    def takes_audit(self) -> bool:
+        """Whether the fate of the messages just sent is to be looked at; it is then, soon."""
+        self._audits_left -= self.wants_audits
+        return self.wants_audits and self._audits_left >= 0
+
+    def audited(self, messages: int, refused: int) -> None:
+        self.audited_messages += messages
+        self.refused_messages += min(refused, messages)
 
     def at_end(self, close: Callable[[], None]) -> None:
         self._closing.append(close)

@@ -40,6 +40,8 @@ class Outcome:
     places: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
     kept_bytes: int = 0
+    audited_messages: int = 0
+    refused_messages: int = 0
     troubles: list[str] = field(default_factory=list)
     #: how the attackers' processes ended that did not end by themselves
     deaths: list[str] = field(default_factory=list)
@@ -52,6 +54,8 @@ class Outcome:
         self.places.update(told["places"])
         self.sessions += told["sessions"]
         self.kept_bytes += told["kept_bytes"]
+        self.audited_messages += told["audited_messages"]
+        self.refused_messages += told["refused_messages"]
         self.troubles += told["troubles"]
 
 
@@ -156,6 +160,7 @@ def _attack(wanted: dict[str, Any], told: IO[str]) -> int:
     family = FAMILIES[wanted["family"]]
     has_sessions = family.has_sessions and access.may_have_sessions
     attack = Attack(scene, random.Random(wanted["seed"]), wanted["seconds"], family.place, has_sessions=has_sessions)
+    attack.wants_audits = has_sessions and family.least_accepted is not None
     is_over = threading.Event()
     teller = threading.Thread(target=_tell_on, args=(attack, told, is_over), daemon=True)
     teller.start()
@@ -178,7 +183,8 @@ def _tell_on(attack: Attack, told: IO[str], is_over: threading.Event) -> None:
         was_over = is_over.wait(TOLD_SECONDS)
         done = {
             "places": dict(attack.places.copy()), "sessions": attack.sessions, "kept_bytes": attack.kept_bytes,
-            "troubles": list(attack.troubles),
+            "troubles": list(attack.troubles), "audited_messages": attack.audited_messages,
+            "refused_messages": attack.refused_messages,
         }  # fmt: skip
         _tell(told, done)
         attack.told.set()

@@ -89,7 +89,7 @@ def _about_peers(monitor: Peer) -> list[tuple[int, bytes]]:
 # ---------------------------------------------------------------- profiles
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.3)
 def damaged_profiles(attack: Attack) -> None:
     """Workers that are asked for trees of calls tell deep, wide and damaged ones, while the page shows the profile."""
 

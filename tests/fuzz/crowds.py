@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import socket
 import struct
@@ -13,14 +14,16 @@ from scaler_conformance.wire import CODES, Message, encode
 from tests.fuzz.attack import Attack
 from tests.fuzz.families import (
     AT_P,
-    AT_STORAGE,
     BOTH,
     CLIENT,
     MONITOR,
+    NOBODYS,
     WORKER,
+    Keeper,
     Peer,
     family,
     in_turns,
+    own_header,
     rest,
     submission,
     wire,
@@ -142,12 +145,9 @@ def half_of_its_bounds(attack: Attack) -> None:
     while attack.is_on:
         if len(workers) < 40:
             workers.append(Peer(attack, AT_P, WORKER))
-            reader = Peer(attack, AT_STORAGE, CLIENT)
-            put = frames(
-                "put", payload=[body], requestId=1, objectId=object_id, owner=reader.peer_id, totalBytes=len(body)
-            )
-            reader.send(put)
-            reader.say(frames("get", requestId=2, objectId=object_id), 16)
+            reader = Keeper(attack)
+            reader.send(reader.put(object_id, body))
+            reader.say(reader.get(object_id), 16)
         for worker in workers:
             if not worker.wire.is_closed and attack.is_on:
                 worker.send(*[made] * 12)
@@ -161,22 +161,21 @@ def _results(count: int) -> Frames:
     return frames("results", payload=[b"x" * count], ids=ids, sizes=sizes)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.3)
 def tiny_things(attack: Attack) -> None:
     """Very many owners that own nothing, or one byte; functions with names; releases of what is not there."""
     chance, marker = attack.chance, b"\xaa" * 16
 
-    def make() -> Peer:
-        return Peer(attack, AT_STORAGE, CLIENT)
+    kinds = itertools.cycle(("put", "release", "owner", "put", "name"))
 
-    def step(peer: Peer) -> bool:
-        made = chance.choice(
-            (
-                frames("put", payload=[b"x"], objectId=marker, owner=peer.peer_id, totalBytes=1, requestId=1),
-                frames("release", ids=marker * 1_000, owner=marker, requestId=1),
-                frames("releaseOwner", owner=marker, requestId=1),
-            )
-        )
+    def step(peer: Keeper) -> bool:
+        kind = next(kinds)
+        made = {
+            "put": peer.put(marker, b"x"),
+            "release": frames("release", ids=marker * 1_000, requestId=1, **peer.named),
+            "owner": frames("put", payload=[b"x"], objectId=new_id(chance), owner=marker, totalBytes=1, requestId=1),
+            "name": frames("releaseOwner", owner=marker, requestId=1),
+        }[kind]
         at = made[0].find(marker)
 
         def vary(envelope: bytearray) -> None:
@@ -187,13 +186,13 @@ def tiny_things(attack: Attack) -> None:
         peer.wire.drop_what_came()
         return is_on
 
-    in_turns(attack, make, step, peers=3)
+    in_turns(attack, lambda: Keeper(attack), step, peers=3)
 
 
 # ---------------------------------------------------------------- shapes
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def fans(attack: Attack) -> None:
     """Graphs in which a few tasks need very many, and very many need the same few."""
     chance = attack.chance
@@ -216,7 +215,7 @@ def fans(attack: Attack) -> None:
         peer.wire.close()
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def unread_cancels(attack: Attack) -> None:
     """Submit and Cancel in turns, without ever reading an answer: of all, of the same ones many times, of no task."""
     chance = attack.chance
@@ -233,39 +232,38 @@ def unread_cancels(attack: Attack) -> None:
     in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), step, peers=4)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def unread_replies(attack: Attack) -> None:
     """What costs a server nothing to answer, without ever reading an answer: pings, releases, objects that do not
     exist, behind Gets that wait until the peer reads."""
     object_id, body = secrets.token_bytes(16), bytes(60_000)
-    asked = {
-        AT_STORAGE: [
-            frames("get", requestId=2, objectId=object_id),
-            frames("get", requestId=2, objectId=bytes(15) + b"x"),
-            frames("release", requestId=2, ids=bytes(16), owner=bytes(16)),
-            frames("storageStatusRequest", requestId=2),
-            frames("ping"),
-        ],
-        AT_P: [frames("ping"), frames("explain", requestId=2, taskId=bytes(16)), frames("cancel", ids=bytes(16))],
-    }
-    places: dict[int, int] = {}
+    at_p = [frames("ping"), frames("explain", requestId=2, taskId=bytes(16)), frames("cancel", ids=bytes(16))]
 
     def make() -> Peer:
-        at = attack.chance.choice(BOTH)
-        peer = Peer(attack, at, CLIENT)
-        places[id(peer)] = at
-        if at == AT_STORAGE:
-            owner = peer.peer_id
-            peer.send(frames("put", payload=[body], requestId=1, objectId=object_id, owner=owner, totalBytes=len(body)))
+        if attack.chance.choice(BOTH) == AT_P:
+            return Peer(attack, AT_P, CLIENT)
+        peer = Keeper(attack)
+        peer.send(peer.put(object_id, body))
         return peer
 
+    def asked(peer: Peer) -> list[Frames]:
+        if not isinstance(peer, Keeper):
+            return at_p
+        return [
+            peer.get(object_id),
+            peer.get(bytes(15) + b"x"),
+            frames("release", requestId=2, ids=bytes(16), **peer.named),
+            frames("storageStatusRequest", requestId=2),
+            frames("ping"),
+        ]
+
     def step(peer: Peer) -> bool:
-        return peer.say(attack.chance.choice(asked[places[id(peer)]]), attack.chance.choice((1, 50, 300)))
+        return peer.say(attack.chance.choice(asked(peer)), attack.chance.choice((1, 50, 300)))
 
     in_turns(attack, make, step, peers=8)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.2)
 def the_same_again(attack: Attack) -> None:
     """The same batch again and again, batches of one id, and tasks that need themselves."""
     chance = attack.chance
@@ -283,7 +281,7 @@ def the_same_again(attack: Attack) -> None:
     in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), step, peers=2)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def explanations(attack: Attack) -> None:
     """Clients that ask where their task is, of very many that wait, and do not read the answers."""
 
@@ -295,24 +293,31 @@ def explanations(attack: Attack) -> None:
     in_turns(attack, make, lambda peer: peer.say(frames("explain", requestId=1, taskId=b"\1" * 16), 200), peers=3)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def sums(attack: Attack) -> None:
     """A task that takes the values of as many others as a message has room for, or names them and takes each again and
     again."""
     chance = attack.chance
-    while attack.is_on:
-        others = [bytes([1]) + secrets.token_bytes(15) for _ in range(65_535)]
+    for turn in itertools.count():
+        if not attack.is_on:
+            return
+        is_whole = turn % 2 == 0  # the others are in the same batch, which has room for fewer
+        others = [bytes([1]) + secrets.token_bytes(15) for _ in range(20_000 if is_whole else 65_535)]
         named, taken = others, others if chance.random() < 0.5 else others[-1:] * len(others)
-        if chance.random() < 0.3:  # the last is none of them
+        if not is_whole and chance.random() < 0.3:  # the last is none of them
             taken = [*taken[:-1], secrets.token_bytes(16)]
+        first = len(others) if is_whole else 0
         peer = Peer(attack, AT_P, CLIENT)
         peer.send(
             frames(
-                "submit", payload=[b"".join(taken)], header=samples()["submit"].body["header"],
-                ids=bytes([2]) + secrets.token_bytes(15),
-                partCounts=struct.pack("<H", len(taken)), partKinds=bytes([CODES.KIND_TASK]) * len(taken),
-                partSizes=struct.pack("<I", 16) * len(taken),
-                dependencyCounts=struct.pack("<H", len(named)), dependencies=b"".join(named),
+                "submit", payload=[b"x" * first + b"".join(taken)],
+                header={**own_header(), "capabilities": NOBODYS},
+                ids=b"".join(others[:first]) + bytes([2]) + secrets.token_bytes(15),
+                partCounts=struct.pack(f"<{first + 1}H", *[1] * first, len(taken)),
+                partKinds=bytes([CODES.KIND_INLINE]) * first + bytes([CODES.KIND_TASK]) * len(taken),
+                partSizes=struct.pack("<I", 1) * first + struct.pack("<I", 16) * len(taken),
+                dependencyCounts=struct.pack(f"<{first + 1}H", *[0] * first, len(named)),
+                dependencies=b"".join(named),
             )
         )  # fmt: skip
         list(peer.wire.received(0.2))

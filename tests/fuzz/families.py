@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
-import socket
 import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from scaler_conformance.play import damage
 from scaler_conformance.play.samples import samples
-from scaler_conformance.wire import Message, decode, encode
+from scaler_conformance.wire import CODES, Message, decode, encode
 from tests.fuzz import mutations
 from tests.fuzz.attack import Attack
 from tests.fuzz.curve import CurveWire
 from tests.fuzz.mutations import Frames, frames, hello, numbered
-from tests.fuzz.wire import Wire, frame, greeting
+from tests.fuzz.wire import Wire
 
 CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER = 1, 2, 3, 4, 5
 ROLES = (CLIENT, WORKER, SCHEDULER, MONITOR, MANAGER)
@@ -34,6 +34,8 @@ class Family:
     has_sessions: bool  #: it attacks from within sessions, and nothing if it gets none
     place: str  #: where inputs go that are in no session
     needs_keys: bool = False  #: it attacks what only tickets can keep apart
+    #: the least share of its messages that a server accepts; None: it means to be refused, or does not care
+    least_accepted: float | None = None
 
 
 FAMILIES: dict[str, Family] = {}
@@ -43,11 +45,15 @@ Run = Callable[[Attack], None]
 
 
 def family(
-    *, has_sessions: bool = False, place: str = "p and p+1, no session", needs_keys: bool = False
+    *,
+    has_sessions: bool = False,
+    place: str = "p and p+1, no session",
+    needs_keys: bool = False,
+    least_accepted: float | None = None,
 ) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", "-")
-        FAMILIES[name] = Family(name, run, has_sessions, place, needs_keys)
+        FAMILIES[name] = Family(name, run, has_sessions, place, needs_keys, least_accepted)
         return run
 
     return register
@@ -84,6 +90,7 @@ class Peer:
     def __init__(self, attack: Attack, at: int, role: int, **fields: Any) -> None:
         self.wire = wire(attack, at, role)
         self.seq = self.session_id = 0
+        self.grant = b""  #: that the scheduler gives a client, where there are keys
         self.place = f"{PORTS[at]}, {ROLE_NAMES[role]}"
         self._attack = attack
         self.hello = hello_to(attack, at, role, credential=attack.scene.access.ticket(role), **fields)
@@ -104,6 +111,7 @@ class Peer:
         if answer is None or (welcome := decode(answer, is_lenient=True)).kind != "welcome":
             return False
         self.session_id, self.seq = int(welcome.body["sessionId"]), int(welcome.body["receivedSeq"])
+        self.grant = bytes(welcome.body["ownerGrant"])
         return True
 
     def send(self, *messages: Frames) -> bool:
@@ -113,7 +121,7 @@ class Peer:
             self.seq += 1
             numbered_ones.append([numbered(made[0], self.seq), *made[1:]])
         self._attack.count(len(messages), self.place)
-        return self.wire.send(*numbered_ones)
+        return self.wire.send(*numbered_ones) and self._audit(len(messages))
 
     def say(self, template: Frames, count: int, vary: Callable[[bytearray], None] | None = None) -> bool:
         """So many of the same message, made fast: the number and what `vary` writes are all that differs."""
@@ -125,7 +133,70 @@ class Peer:
                 vary(envelope)
             block.append([bytes(envelope), *template[1:]])
         self._attack.count(count, self.place)
-        return self.wire.send(*block)
+        return self.wire.send(*block) and self._audit(count)
+
+    def _audit(self, count: int) -> bool:
+        """Counts how many of the last `count` messages were refused, as long as the attack still wants to know it: a
+        Pong comes behind every refusal. What comes meanwhile is read, so only the first messages are looked at."""
+        if not self.is_welcome or not self._attack.takes_audit():
+            return True
+        self.seq += 1
+        asked_seq, refused = self.seq, set[object]()
+        self.wire.send(frames("ping", asked_seq))
+        for made in self.wire.received(AUDIT_SECONDS):
+            answer = decode(made, is_lenient=True)
+            if answer.kind == "pong":
+                self._attack.audited(count, len(refused))
+                return True
+            if answer.kind == "error":
+                refused.add(answer.body["refSeq"])
+            elif answer.kind == "objectReply" and answer.body["code"] in _REFUSALS:
+                refused.add((answer.seq, answer.body["requestId"]))
+        self._attack.audited(count, count if self.wire.is_closed else len(refused))
+        return not self.wire.is_closed
+
+
+class Keeper(Peer):
+    """A client at the storage. Where there are keys it has a session with the scheduler as well, by whose grant it may
+    name an owner."""
+
+    def __init__(self, attack: Attack) -> None:
+        self._home = None if attack.scene.access.is_insecure else Peer(attack, AT_P, CLIENT)
+        self._pinged_at = time.monotonic()
+        super().__init__(attack, AT_STORAGE, CLIENT)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The fields of a message about objects that name their owner."""
+        home = self._home or self
+        return {"owner": home.peer_id, "grant": home.grant}
+
+    def put(self, object_id: bytes, body: bytes, total_bytes: int | None = None, request_id: int = 1) -> Frames:
+        size = len(body) if total_bytes is None else total_bytes
+        return frames("put", payload=[body], requestId=request_id, objectId=object_id, totalBytes=size, **self.named)
+
+    def get(self, object_id: bytes, request_id: int = 2, **fields: Any) -> Frames:
+        return frames("get", requestId=request_id, objectId=object_id, **self.named, **fields)
+
+    def send(self, *messages: Frames) -> bool:
+        self._stay()
+        return super().send(*messages)
+
+    def say(self, template: Frames, count: int, vary: Callable[[bytearray], None] | None = None) -> bool:
+        self._stay()
+        return super().say(template, count, vary)
+
+    def _stay(self) -> None:
+        """The scheduler would take a silent client for lost, and the storage would refuse what it owns."""
+        if self._home is not None and time.monotonic() > self._pinged_at + 0.5:
+            self._pinged_at = time.monotonic()
+            self._home.send(frames("ping"))
+            self._home.wire.drop_what_came()
+
+
+AUDIT_SECONDS = 5.0
+"""Without a word for so long, a server holds back what it would answer: what was not refused by then is accepted."""
+_REFUSALS = frozenset((CODES.BAD_BATCH, CODES.NOT_ALLOWED, CODES.BAD_CHUNK))
 
 
 def rest(seconds: float = 0.02) -> None:
@@ -133,7 +204,10 @@ def rest(seconds: float = 0.02) -> None:
     time.sleep(seconds)
 
 
-def in_turns(attack: Attack, make: Callable[[], Peer], step: Callable[[Peer], bool], peers: int = 1) -> None:
+AnyPeer = TypeVar("AnyPeer", bound=Peer)
+
+
+def in_turns(attack: Attack, make: Callable[[], AnyPeer], step: Callable[[AnyPeer], bool], peers: int = 1) -> None:
     """Each of some peers takes a step in turn; one that was closed comes again."""
     living = [make() for _ in range(peers)]
     while attack.is_on:
@@ -197,83 +271,6 @@ def sequences(attack: Attack) -> None:
                 fields = {**peer.hello.body, "resume": resume, "incarnation": chance.choice((0, 1, 2**63))}
             peer.wire.send(frames(kind, seq, **fields))
         peer.wire.close()
-
-
-# ---------------------------------------------------------------- below messages
-
-
-@family()
-def garbage(attack: Attack) -> None:
-    chance = attack.chance
-    noises = (
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\x16\x03\x01\x00\xc8\x01",
-        greeting()[:20],
-        greeting(minor=0),
-        greeting(b"CURVE"),
-    )
-    while attack.is_on:
-        peer = raw_wire(attack, chance.choice(BOTH), is_greeting=False)
-        peer.say(chance.choice(noises) + chance.randbytes(chance.randrange(2000)))
-        attack.count()
-        peer.close()
-
-
-@family()
-def commands(attack: Attack) -> None:
-    """ZMTP frames that make no message: commands without end, flags that do not exist, lengths of 2^63."""
-    chance = attack.chance
-    while attack.is_on:
-        peer = raw_wire(attack, chance.choice(BOTH))
-        for _ in range(chance.randrange(1, 10)):
-            head = bytes([chance.randrange(256)])
-            size = chance.choice((0, 1, 255, 2**31, 2**63, 2**64 - 1))
-            peer.say(head + struct.pack(">Q", size) + chance.randbytes(chance.randrange(100)))
-            attack.count()
-        peer.close()
-
-
-@family()
-def idle_connections(attack: Attack) -> None:
-    """They greet, and then say nothing."""
-    held: list[Wire] = []
-    while attack.is_on:
-        if len(held) < 400:
-            held.append(raw_wire(attack, attack.chance.choice(BOTH)))
-            attack.count()
-        else:
-            rest()
-
-
-@family()
-def half_open(attack: Attack) -> None:
-    """They do not even greet."""
-    held: list[socket.socket] = []
-    while attack.is_on:
-        if len(held) >= 400:
-            rest()
-            continue
-        try:
-            one = socket.create_connection(("127.0.0.1", attack.port + attack.chance.choice(BOTH)), timeout=1)
-            one.sendall(greeting()[: attack.chance.randrange(64)])
-        except OSError:
-            rest()
-            continue
-        attack.at_end(one.close)
-        held.append(one)
-        attack.count()
-
-
-@family()
-def endless_messages(attack: Attack) -> None:
-    """Frames that each say that another one follows, from connections that have said no Hello."""
-    peer = raw_wire(attack, attack.chance.choice(BOTH))
-    block = frame(bytes(65_536), more=True) * 16
-    while attack.is_on:
-        if not peer.say(block):
-            rest()
-            peer = raw_wire(attack, attack.chance.choice(BOTH))
-        attack.count(16)
 
 
 # ---------------------------------------------------------------- floods
@@ -347,12 +344,9 @@ def new_sessions(attack: Attack) -> None:
 @family(has_sessions=True)
 def resumes(attack: Attack) -> None:
     """A backlog that is never acknowledged, and one connection after another that wants all of it."""
-    owner = Peer(attack, AT_STORAGE, CLIENT)
-    object_id, body = secrets.token_bytes(16), bytes(60_000)
-    owner.send(
-        frames("put", payload=[body], requestId=1, objectId=object_id, owner=owner.peer_id, totalBytes=len(body))
-    )
-    owner.say(frames("get", requestId=2, objectId=object_id), 300)
+    owner, object_id = Keeper(attack), secrets.token_bytes(16)
+    owner.send(owner.put(object_id, bytes(60_000)))
+    owner.say(owner.get(object_id), 300)
     while attack.is_on:
         again = wire(attack, AT_STORAGE)
         again.send(encode(owner.hello))
@@ -365,16 +359,15 @@ def unread_answers(attack: Attack) -> None:
     """Sessions that ask for much and read nothing of it."""
     object_id, body = secrets.token_bytes(16), bytes(60_000)
 
-    def make() -> Peer:
-        peer = Peer(attack, AT_STORAGE, CLIENT)
-        put = frames("put", payload=[body], requestId=1, objectId=object_id, owner=peer.peer_id, totalBytes=len(body))
-        peer.send(put)
+    def make() -> Keeper:
+        peer = Keeper(attack)
+        peer.send(peer.put(object_id, body))
         return peer
 
-    in_turns(attack, make, lambda peer: peer.say(frames("get", requestId=2, objectId=object_id), 100), peers=4)
+    in_turns(attack, make, lambda peer: peer.say(peer.get(object_id), 100), peers=4)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def snapshots(attack: Attack) -> None:
     """Managers with very many units, and monitors that ask for the state again and again."""
     full = next(one for one in reversed(mutations.vectors()["managerStatus"]) if one.body["units"])
@@ -387,12 +380,20 @@ def snapshots(attack: Attack) -> None:
     in_turns(attack, lambda: Peer(attack, AT_P, MONITOR), lambda peer: peer.say(made, 100), peers=2)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def names(attack: Attack) -> None:
-    """Names for very many functions."""
-    count = 65_000
+    """Names for very many functions: as many as a message has room for."""
+    count = 10_000
     made = frames("nameFunctions", ids=secrets.token_bytes(16 * count), names=[""] * count)
     in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), lambda peer: peer.send(made))
+
+
+NOBODYS = [{"name": "no worker has it", "amount": -1}]
+
+
+def own_header() -> dict[str, Any]:
+    """Returns the header of a Submit in the name of the client that sends it."""
+    return {**samples()["submit"].body["header"], "client": b""}
 
 
 def submission(
@@ -400,8 +401,7 @@ def submission(
 ) -> Frames:
     """`differs`: fields of its header."""
     ids = [bytes([1]) + secrets.token_bytes(15) for _ in range(count)]
-    header = {**samples()["submit"].body["header"], "capabilities": [{"name": "no worker has it", "amount": -1}]}
-    header.update(differs)
+    header = {**own_header(), "capabilities": NOBODYS, **differs}
     fields: dict[str, Any] = {"header": header, "ids": b"".join(ids), "partSizes": struct.pack("<I", 1) * count}
     if depends is not None:
         fields["dependencyCounts"], fields["dependencies"] = depends(ids)
@@ -409,7 +409,7 @@ def submission(
     return frames("submit", payload=[b"x" * count], **fields)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def large_cancels(attack: Attack) -> None:
     """Very many tasks, all canceled at once; ids that no peer knows; a Bye with all of them."""
     chance = attack.chance
@@ -423,7 +423,7 @@ def large_cancels(attack: Attack) -> None:
         peer.wire.close()
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def graphs(attack: Attack) -> None:
     """Very wide, very deep, and round."""
 
@@ -436,25 +436,22 @@ def graphs(attack: Attack) -> None:
     def circle(ids: list[bytes]) -> tuple[bytes, bytes]:
         return struct.pack(f"<{len(ids)}H", *[1] * len(ids)), b"".join([*ids[1:], ids[0]])
 
-    while attack.is_on:
+    for shape in itertools.cycle((wide, deep, circle)):
+        if not attack.is_on:
+            return
         peer = Peer(attack, AT_P, CLIENT)
-        peer.send(submission(20_000, attack.chance.choice((wide, deep, circle))))
+        peer.send(submission(20_000, shape))
         list(peer.wire.received(0.2))
         peer.wire.close()
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def empty_objects(attack: Attack) -> None:
     """They weigh nothing, and each has an entry of its own."""
     marker = b"\xaa" * 16
 
-    def make() -> Peer:
-        peer = Peer(attack, AT_STORAGE, CLIENT)
-        peer.template = frames("put", payload=[b""], objectId=marker, owner=peer.peer_id)  # type: ignore[attr-defined]
-        return peer
-
-    def step(peer: Peer) -> bool:
-        template: Frames = peer.template  # type: ignore[attr-defined]
+    def step(peer: Keeper) -> bool:
+        template = peer.put(marker, b"")
         at = template[0].find(marker)
 
         def vary(envelope: bytearray) -> None:
@@ -465,7 +462,7 @@ def empty_objects(attack: Attack) -> None:
         peer.wire.drop_what_came()
         return is_on
 
-    in_turns(attack, make, step)
+    in_turns(attack, lambda: Keeper(attack), step)
 
 
 @family(has_sessions=True)

@@ -15,7 +15,7 @@ from scaler_conformance.wire import encode
 from tests.fuzz.attack import Attack
 from tests.fuzz.families import BOTH, CLIENT, Peer, family, raw_wire, rest, wire
 from tests.fuzz.mutations import hello, numbered
-from tests.fuzz.wire import frame, greeting, ready
+from tests.fuzz.wire import greeting, ready
 
 _LARGE_SIZES = (1 << 20, 60 << 20, 127 << 20, 129 << 20, 2**31, 2**63 - 1, 2**64 - 1)
 
@@ -147,31 +147,25 @@ _COMMANDS = (b"PONG", b"READY", b"ERROR", b"SUBSCRIBE", b"CANCEL", b"JOIN", b"LE
 
 @family()
 def zmtp_commands(attack: Attack) -> None:
-    """Commands of ZMTP and such as do not exist, before and between messages, with contexts of any length."""
-    _say_commands(attack, _COMMANDS)
-
-
-@family()
-def zmtp_pings(attack: Attack) -> None:
-    """The same, and PINGs, from connections that are reset while their messages wait to be read."""
-    _say_commands(attack, (*_COMMANDS, *[b"PING"] * 10))
-
-
-def _say_commands(attack: Attack, names: tuple[bytes, ...]) -> None:
-    chance = attack.chance
+    """Commands of ZMTP and such as do not exist, PINGs most of all, before and between messages, with contexts of any
+    length; with the keys of this run if it has any, and often reset while the messages wait to be read."""
+    chance, access = attack.chance, attack.scene.access
     while attack.is_on:
-        peer = raw_wire(attack, chance.choice(BOTH))
-        if attack.scene.access.is_insecure and chance.random() < 0.5:
-            peer.send(encode(hello(chance, CLIENT)))
+        peer = access.by_hand(attack.port + chance.choice(BOTH))
+        attack.at_end(peer.close)
+        if access.may_have_sessions and chance.random() < 0.5:
+            peer.send(encode(hello(chance, CLIENT, credential=access.ticket(CLIENT))))
+        names = chance.choice(((*_COMMANDS, b"PING"), (b"PING",)))
+        said = []
         for number in range(chance.randrange(1, 200)):
             name = chance.choice(names)
-            body = bytes([len(name)]) + name + chance.randbytes(chance.choice((0, 1, 2, 16, 18, 300, 70_000)))
-            attack.count()
-            if not peer.say(frame(body, more=chance.random() < 0.1, is_command=chance.random() < 0.9)):
-                break
-            if chance.random() < 0.1:
-                peer.send([numbered(encode(samples()["ping"])[0], number + 1)])
-        peer.close()
+            body = bytes([len(name)]) + name + chance.randbytes(chance.choice((0, 1, 2, 10, 16, 18, 300, 70_000)))
+            said.append(peer.packed(body, more=chance.random() < 0.01, is_command=chance.random() < 0.95))
+            if chance.random() < 0.5:
+                said += [peer.packed(numbered(encode(samples()["ping"])[0], number + 1))] * chance.randrange(30)
+        attack.count(len(said))
+        peer.say(b"".join(said))
+        chance.choice((peer.close, peer.reset, peer.reset))()
 
 
 @family(has_sessions=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.fuzz.attack import Attack
-from tests.fuzz.families import AT_P, CLIENT, MONITOR, Peer, family, frame, in_turns, raw_wire, rest
+from tests.fuzz.families import AT_P, CLIENT, MONITOR, Peer, family, in_turns, raw_wire, rest
 from tests.fuzz.mutations import frames
+from tests.fuzz.wire import frame
 
 AT_MONITOR = 2
 TOPICS = ("status", "tasks", "graphs", "logs")

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.fuzz import controls as _controls  # noqa: F401 - registers its families, as do those below
+from tests.fuzz import below as _below  # noqa: F401 - registers its families, as do those after it
+from tests.fuzz import controls as _controls  # noqa: F401
 from tests.fuzz import crowds as _crowds  # noqa: F401
 from tests.fuzz import doors as _doors  # noqa: F401
 from tests.fuzz import handshakes as _handshakes  # noqa: F401
@@ -18,23 +19,19 @@ from tests.fuzz import neighbours as _neighbours  # noqa: F401
 from tests.fuzz import outside as _outside  # noqa: F401
 from tests.fuzz import replays as _replays  # noqa: F401
 from tests.fuzz import shapes as _shapes  # noqa: F401
+from tests.fuzz import widths as _widths  # noqa: F401
 from tests.fuzz.arena import Arena, Verdict
-from tests.fuzz.families import FAMILIES
+from tests.fuzz.attackers import Outcome
+from tests.fuzz.families import FAMILIES, Family
 from tests.support.processes import Stage
 
 BASE_SECONDS = 2.0
 """Before each family, that the bystander's calls under it are compared with."""
 
 
-OPEN_WHEN_INSECURE = frozenset({"zmtp-pings"})
-"""An assertion of libzmq, which no option of a socket prevents; strangers to a cluster with keys do not reach it."""
-
-
 def runnable(access: str) -> list[str]:
-    """Those that attack something with this access, and are held."""
-    left_open = OPEN_WHEN_INSECURE if access == "insecure" else frozenset()
-    names = [name for name in FAMILIES if access == "holder" or not FAMILIES[name].needs_keys]
-    return [name for name in names if name not in left_open]
+    """Those that attack something with this access."""
+    return [name for name in FAMILIES if access == "holder" or not FAMILIES[name].needs_keys]
 
 
 def run(
@@ -100,7 +97,20 @@ def _one(arena: Arena, name: str, seed: int, seconds: float, *, is_judged: bool)
         verdict.troubles.append("no session was opened: the attack has attacked nothing")
     if not outcome.inputs:
         verdict.troubles.append("nothing was sent: the attack has attacked nothing")
+    if (why := why_blind(FAMILIES[name], outcome)) and arena.access.may_have_sessions:
+        verdict.troubles.append(why)
     return verdict
+
+
+def why_blind(family: Family, outcome: Outcome) -> str:
+    """Returns the reason if a server refused more of this attack than the family means to be refused; else nothing."""
+    if family.least_accepted is None or not outcome.sessions:
+        return ""
+    messages, refused = outcome.audited_messages, outcome.refused_messages
+    accepted = messages - refused
+    if accepted and accepted >= family.least_accepted * messages:
+        return ""
+    return f"{refused} of the first {messages} messages were refused: the attack has attacked almost nothing"
 
 
 def line_of(verdict: Verdict) -> str:

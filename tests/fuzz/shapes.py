@@ -13,12 +13,13 @@ from tests.fuzz import mutations
 from tests.fuzz.attack import Attack
 from tests.fuzz.families import (
     AT_P,
-    AT_STORAGE,
     BOTH,
     CLIENT,
     MANAGER,
+    NOBODYS,
     ROLES,
     WORKER,
+    Keeper,
     Peer,
     family,
     in_turns,
@@ -127,38 +128,35 @@ def names_of_all_alphabets(attack: Attack) -> None:
 # ---------------------------------------------------------------- sums
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.3)
 def uploads_that_stand_still(attack: Attack) -> None:
     """Very many sessions with the storage, each with objects of which only the first part comes."""
     chance, body = attack.chance, bytes(50_000)
 
-    def step(peer: Peer) -> bool:
+    def step(peer: Keeper) -> bool:
         made = [
-            frames(
-                "put", payload=[body], requestId=number + 1, objectId=new_id(chance), owner=peer.peer_id,
-                totalBytes=chance.choice((len(body) + 1, 1 << 30, 2**63)),
-            )
+            peer.put(new_id(chance), body, chance.choice((len(body) + 1, 1 << 30, 2**63)), request_id=number + 1)
             for number in range(20)
-        ]  # fmt: skip
+        ]
         attack.kept_bytes += 20 * len(body)
         return peer.send(*made)
 
-    in_turns(attack, lambda: Peer(attack, AT_STORAGE, CLIENT), step, peers=100)
+    in_turns(attack, lambda: Keeper(attack), step, peers=100)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.3)
 def waits_without_end(attack: Attack) -> None:
     """Gets of what never comes, from very many sessions at once, up to the bound of each and beyond it."""
     chance = attack.chance
 
-    def step(peer: Peer) -> bool:
-        made = frames("get", requestId=1, objectId=new_id(chance), waitSeconds=chance.choice((0.1, 30.0, 1e9)))
+    def step(peer: Keeper) -> bool:
+        made = peer.get(new_id(chance), waitSeconds=chance.choice((0.1, 30.0, 1e9)))
         return peer.say(made, chance.choice((1, 50, 300)))
 
-    in_turns(attack, lambda: Peer(attack, AT_STORAGE, CLIENT), step, peers=50)
+    in_turns(attack, lambda: Keeper(attack), step, peers=50)
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.2)
 def many_lines(attack: Attack) -> None:
     """Very many Submits, each of which asks for another capability, priority or depth."""
     chance = attack.chance
@@ -166,16 +164,15 @@ def many_lines(attack: Attack) -> None:
     def step(peer: Peer) -> bool:
         made = []
         for _ in range(200):
-            names = [
-                {"name": f"x{chance.randrange(10**6)}", "amount": -1} for _ in range(chance.choice((0, 1, 1, 1, 3)))
-            ]
+            asked = range(chance.choice((0, 1, 1, 1, 3)))
+            names = [{"name": f"x{chance.randrange(10**6)}", "amount": -1} for _ in asked] or NOBODYS
             made.append(submission(1, capabilities=names, priority=chance.choice((0, chance.randrange(1000)))))
         return peer.send(*made)
 
     in_turns(attack, lambda: Peer(attack, AT_P, CLIENT), step, peers=chance.choice((1, 20)))
 
 
-@family(has_sessions=True)
+@family(has_sessions=True, least_accepted=0.5)
 def sessions_without_end(attack: Attack) -> None:
     """Hellos with new peer ids from connections that stay, each with a little work of its own."""
     chance = attack.chance

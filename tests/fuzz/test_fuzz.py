@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from tests.fuzz import __main__ as fuzzing
 from tests.fuzz import mutations
 from tests.fuzz.access import ACCESS, Access
 from tests.fuzz.attack import Scene
-from tests.fuzz.attackers import Attackers
-from tests.fuzz.runner import line_of, run, runnable
+from tests.fuzz.attackers import Attackers, Outcome
+from tests.fuzz.families import FAMILIES, Family
+from tests.fuzz.runner import line_of, run, runnable, why_blind
 
 SEED = 20_261_122
 EACH_SECONDS = 0.4
@@ -29,8 +31,11 @@ RUNS = {
         *("endless-messages", "mutants-before-hello", "idle-connections", "garbage"),
         *("half-open-handshakes", "endless-handshakes", "bent-handshakes"),
     ],
-    "other-role": ["mutants-in-sessions", "hellos-again"],
-    "holder": ["mutants-in-sessions", "sequences", "new-sessions", "another-user", "doors", "standby"],
+    "other-role": ["mutants-in-sessions", "hellos-again", "zmtp-commands"],
+    "holder": [
+        *("mutants-in-sessions", "sequences", "new-sessions", "another-user", "doors", "standby"),
+        *("ends-of-numbers", "zmtp-commands"),
+    ],
 }
 
 
@@ -115,3 +120,25 @@ def test_the_death_of_an_attacker_is_counted_and_the_attack_goes_on(tmp_path: Pa
         assert "a bug of this family" in attackers.run("raises", "1", 1.0).troubles[0]
     finally:
         attackers.close()
+
+
+# ---------------------------------------------------------------- attacks that attack nothing
+
+
+@pytest.mark.parametrize(
+    ("messages", "refused", "is_blind"),
+    [(0, 0, True), (10, 10, True), (10, 6, True), (10, 5, False), (10, 0, False)],
+)
+def test_a_family_that_is_refused_is_told(messages: int, refused: int, is_blind: bool) -> None:
+    """Five families named another client in their Submits, and attacked nothing for a week: every run was green."""
+    family = Family("half", lambda _: None, True, "", least_accepted=0.5)
+    outcome = Outcome(sessions=1, audited_messages=messages, refused_messages=refused)
+    assert bool(why_blind(family, outcome)) is is_blind
+    assert not why_blind(replace(family, least_accepted=None), outcome)
+
+
+def test_families_that_submit_mean_to_be_accepted() -> None:
+    """Else nothing would be told of a family that attacks nothing."""
+    aims = {name for name, one in FAMILIES.items() if one.least_accepted is not None}
+    assert {"many-lines", "graphs", "large-cancels", "sums", "the-same-again", "fans", "unread-cancels"} <= aims
+    assert {"empty-objects", "tiny-things", "uploads-that-stand-still", "waits-without-end"} <= aims

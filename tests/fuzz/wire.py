@@ -27,10 +27,12 @@ def message(frames: Sequence[bytes]) -> bytes:
     return b"".join(frame(bytes(body), more=at < len(frames) - 1) for at, body in enumerate(frames))
 
 
-def ready(kind: bytes, identity: bytes) -> bytes:
-    def known(name: bytes, value: bytes) -> bytes:
-        return bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
+def known(name: bytes, value: bytes) -> bytes:
+    """What a side tells of itself in its handshake."""
+    return bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
 
+
+def ready(kind: bytes, identity: bytes) -> bytes:
     body = b"\x05READY" + known(b"Socket-Type", kind)
     return frame(body + (known(b"Identity", identity) if identity else b""), is_command=True)
 
@@ -59,7 +61,9 @@ class Wire:
 
     def _await_greeting(self) -> None:
         while len(self._read) < 64 and not self.is_closed:
-            if not self._receive():
+            try:
+                self._receive()
+            except TimeoutError:
                 self.close()
         self._read = self._read[64:]
 
@@ -80,8 +84,18 @@ class Wire:
             return False
         return True
 
+    def packed(self, body: bytes, more: bool = False, is_command: bool = False) -> bytes:
+        """A frame as this connection's mechanism writes it."""
+        return frame(body, more, is_command)
+
     def send(self, *messages: Sequence[bytes]) -> bool:
-        return self.say(b"".join(map(message, messages)))
+        return self.say(
+            b"".join(
+                self.packed(bytes(body), more=at < len(frames) - 1)
+                for frames in messages
+                for at, body in enumerate(frames)
+            )
+        )
 
     def send_same(self, frames: Sequence[bytes], count: int) -> bool:
         return self.say(message(frames) * count)
@@ -156,3 +170,9 @@ class Wire:
     def close(self) -> None:
         self.is_closed = True
         self._socket.close()
+
+    def reset(self) -> None:
+        """End the connection without a goodbye: what it has sent and the server has not read is gone."""
+        if not self.is_closed:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()

@@ -243,5 +243,5 @@ def test_a_port_that_is_taken_is_said_so(address: str) -> None:
 
 def test_missing_parts_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install scaler-client\[cluster\]"):
+    with pytest.raises(ImportError, match=r"pip install 'scaler-client\[cluster\]'"):
         SchedulerClusterCombo(n_workers=1)

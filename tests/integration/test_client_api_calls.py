@@ -137,6 +137,10 @@ def test_references_belong_to_their_client(cluster: RealCluster, client: Client)
     reference = client.send_object([1, 2, 3], name="three")
     assert client.submit(api_tasks.add, reference, b=[4]).result(WAIT) == [1, 2, 3, 4]
     assert client.map(len, [reference, reference]) == [3, 3]
+    (returned,) = client.submit(list, [reference]).result(WAIT)
+    assert client.submit(len, returned).result(WAIT) == 3, "inside of a list it arrives as a reference"
+    with pytest.raises(TypeError, match="does not travel inside of other values"):
+        client.submit(len, [client.submit(abs, 1)])
     with Client(cluster.address) as other, pytest.raises(MissingObjects, match="three"):
         other.submit(len, reference)
     client.clear()

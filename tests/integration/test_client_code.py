@@ -220,3 +220,26 @@ def test_an_installation_is_told_while_it_runs(
         told = [record.getMessage() for record in caplog.records]
         assert told.count(begun) == 1, told
         client.clear()
+
+
+COUNTING_UV = """#!/bin/sh
+echo installed >> {count}
+"""
+
+
+def test_the_next_program_of_a_user_finds_the_packages(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # WRK-68
+    """With keys, where each program is a family of its own."""
+    count = tmp_path / "count"
+    written(tmp_path / "bin" / "uv", COUNTING_UV.format(count=count)).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    cluster = RealCluster(stage, workers=("--code-directory", str(tmp_path / "places")))
+    owners = set()
+    for _ in range(3):
+        with Client(cluster.address, requirements=["one==1"]) as client:
+            assert client.submit(abs, -1).result(WAIT) == 1
+            owners.add(client._ready().connection.storage.present_owner().family)
+            client.clear()
+    assert len(owners) == 3 and b"" not in owners, "three programs, with keys"
+    assert count.read_text().split() == ["installed"]

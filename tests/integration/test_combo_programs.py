@@ -64,6 +64,48 @@ def test_ctrl_c_ends_a_program_in_order(stage: Stage, waits: str) -> None:
     assert ALL_HAS_ENDED in running.text
 
 
+DAEMONS = """
+import asyncio, concurrent.futures, threading
+slow = client.submit(time.sleep, 60)
+async def awaited():
+    await client.submit(time.sleep, 60)
+def forever():
+    while True:
+        try:
+            client.submit(abs, -1).result()
+        except BaseException as error:
+            print("failed", error, flush=True)
+            raise
+ways = [
+    slow.result,
+    slow.exception,
+    lambda: client.map(time.sleep, [60, 60]),
+    lambda: list(client.imap(time.sleep, [60, 60])),
+    lambda: concurrent.futures.wait([slow]),
+    lambda: list(concurrent.futures.as_completed([slow])),
+    lambda: client.get({{"key": (time.sleep, 60)}}, ["key"]),
+    lambda: asyncio.run(awaited()),
+    forever,
+]
+begun = threading.Barrier(len(ways) + 1)
+def run(way):
+    begun.wait()
+    way()
+for way in ways:
+    threading.Thread(target=run, args=(way,), daemon=True).start()
+begun.wait()
+"""
+
+
+def test_daemon_threads_that_wait_say_nothing_at_exit(stage: Stage) -> None:
+    """As those that wait for a pool of threads: the interpreter stops them where they are. Formerly each of them had a
+    traceback that its task was canceled."""
+    ended = program(stage, DAEMONS.format(), more="")
+    assert ended.wait() == 0
+    assert ended.lines == ["1"]
+    assert not ended.error_lines
+
+
 def test_exit_hooks_of_the_program_can_use_the_cluster(stage: Stage) -> None:
     """They were registered after ours, so they run before it."""
     ended = program(stage, "import atexit\natexit.register(lambda: print(client.submit(abs, -2).result()))")
@@ -79,8 +121,9 @@ def test_standard_output_is_the_programs_own(stage: Stage) -> None:
     assert "printed by a task" in ended.error_lines and ALL_HAS_ENDED in ended.text
 
 
-def test_a_quiet_program_has_no_line_of_its_cluster(stage: Stage) -> None:
-    ended = program(stage, "", more="")
+@pytest.mark.parametrize(("end", "more"), [("", ""), ("client.shutdown()", ", protected=False")])
+def test_a_quiet_program_has_no_line_of_its_cluster(stage: Stage, end: str, more: str) -> None:
+    ended = program(stage, end, more)
     assert ended.wait() == 0
     assert ended.text == "1"
 

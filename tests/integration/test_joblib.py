@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy
 import pytest
 from joblib import delayed
 
-import scaler.joblib  # noqa: F401 (registers the backend)
+import scaler.joblib
 from scaler import Client
 from scaler.utility.exceptions import RemoteError
 from tests.support.clusters import RealCluster
@@ -180,3 +181,69 @@ with joblib.parallel_config(backend="scaler"):
     ended = stage.start_program(program)
     assert ended.wait() == 0 and ended.lines == ["45", "45"], ended.text
     assert "Traceback" not in ended.text
+
+
+class Alive:
+    """Counts the items of a lazily fed call that are alive."""
+
+    def __init__(self, size: int) -> None:
+        self._items: list[weakref.ref[Any]] = []
+        self._size = size
+        self.most = 0
+
+    def arrays(self, count: int) -> Iterator[Any]:
+        for number in range(count):
+            self.most = max(self.most, sum(one() is not None for one in self._items))
+            item = numpy.full(self._size, number)
+            self._items.append(weakref.ref(item))
+            yield item
+            del item
+
+
+@pytest.mark.parametrize("return_as", ("generator", "list"))
+def test_large_arguments_are_alive_as_long_as_their_calls(client: Client, return_as: str) -> None:
+    """Checks that large arguments are released. Formerly one Parallel kept every large argument that it had seen, here
+    and in the storage."""
+    alive = Alive(200_000)  # of 1.6 MB
+    calls = (delayed(first_of)(array) for array in alive.arrays(24))
+    found = list(joblib.Parallel(n_jobs=2, return_as=return_as)(calls))
+    assert found == list(range(24))
+    assert alive.most <= 12, "a window of joblib's, and what is under way"
+
+
+def first_of(array: Any) -> int:
+    return int(array[0])
+
+
+def test_bytes_are_sent_once_and_few_are_kept(client: Client) -> None:
+    backend = scaler.joblib.ScalerBackend(client)
+    value = bytes(scaler.joblib.SHARED_BYTES)
+    assert backend._shared.reference(value, client) is backend._shared.reference(value, client)
+    for number in range(2 * scaler.joblib.KEPT_ARGUMENTS):
+        backend._shared.reference(bytes([number]) * scaler.joblib.SHARED_BYTES, client)
+    assert len(backend._shared._kept) == len(backend._shared._known) == scaler.joblib.KEPT_ARGUMENTS
+
+
+def test_a_cluster_of_its_own_that_has_died_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call after its death waited for a minute, and failed."""
+    made: list[Any] = []
+
+    class Cluster:
+        _has_died = False
+
+    class Local:
+        def __init__(self) -> None:
+            self.cluster = Cluster()
+            self.is_closed = False
+            made.append(self)
+
+        def disconnect(self) -> None:
+            self.is_closed = True
+
+    monkeypatch.setattr(scaler.joblib, "local", Local)
+    monkeypatch.setattr(scaler.joblib, "_local_client", [])
+    first = scaler.joblib._shared_local_client()
+    assert scaler.joblib._shared_local_client() is first
+    made[0].cluster._has_died = True
+    assert scaler.joblib._shared_local_client() is made[1] and made[0].is_closed
+    assert scaler.joblib._shared_local_client() is made[1]

@@ -34,14 +34,14 @@ def write(path: Path, text: str) -> str:
 class Keyed:
     """Storage, scheduler and workers that are given files: the servers the key, the workers a ticket."""
 
-    def __init__(self, stage: Stage, *workers: str) -> None:
+    def __init__(self, stage: Stage, *workers: str, scheduler: Sequence[str] = (), storage: Sequence[str] = ()) -> None:
         self.stage = stage
         self.folder = stage.directory
         port = stage.ports()
         self.address, self.storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
         self.key = write(self.folder / "cluster.key", key_text([KEY]))
         self.worker_key = self.ticket("worker.key", codes.ROLE_WORKER)
-        self.storage = stage.start("scaler_storage", self.storage_address, "--key-file", self.key)
+        self.storage = stage.start("scaler_storage", self.storage_address, "--key-file", self.key, *storage)
         self.scheduler = stage.start(
             "scaler_scheduler",
             self.address,
@@ -50,6 +50,7 @@ class Keyed:
             "--key-file",
             self.key,
             "--heartbeat-seconds=0.2",
+            *scheduler,
         )
         self.workers = stage.start(*(workers or ("scaler_worker",)), self.address, *self.of_workers(bool(workers)))
 

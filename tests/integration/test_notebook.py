@@ -187,20 +187,24 @@ print(len(client.map(wait_for_file, [{str(go_on)!r}] * 3, progress="maps")), "re
 
 
 def test_a_cell_as_a_task_that_is_interrupted_and_run_again(connected: Notebook, tmp_path: Any) -> None:
-    """What the first run had printed is not shown again, and all that the second prints is, the bar in it too."""
+    """What the first run had printed is not shown again, and all that the second prints is, the bar in it too. The
+    notebook does not wait for the end of what was interrupted, so the first run waits for what never comes: else it
+    could go on, and print, before it is ended."""
     go_on = tmp_path / "go on"
-    source = f"""%%scaler
+    go_on.touch()
+    connected.run(f"awaited = {str(tmp_path / 'never')!r}")
+    source = """%%scaler
 from tests.support.tasks import wait_for_file
 import scaler
 print("begins", flush=True)
-wait_for_file({str(go_on)!r})
+wait_for_file(awaited)
 doubled = [future.result() for future in scaler.progress([client.submit(abs, -value) for value in range(3)], "inner")]
 print("ends")
 doubled
 """
     shown = connected.run(source, on_output=connected.interrupt_at("begins"))
     assert "KeyboardInterrupt" in shown and "ends" not in shown
-    go_on.touch()
+    connected.run(f"awaited = {str(go_on)!r}")
     shown = connected.run(source)
     assert shown.count("begins") == shown.count("ends") == 1 and shown.endswith("[0, 1, 2]")
     (bar,) = connected.bars("inner")
@@ -222,6 +226,45 @@ def test_a_cell_with_a_bar_runs_in_a_restarted_kernel(connected: Notebook, addre
     assert connected.run(cell).strip() == "4 results"
     (bar,) = connected.bars("waits")
     assert "4/4" in bar
+
+
+ONCE = """
+import contextlib, io, os, sys, threading
+class Shown(io.StringIO):
+    is_whole = threading.Event()
+    def write(self, text):
+        count = super().write(text)
+        if "after all" in self.getvalue():
+            self.is_whole.set()
+        return count
+def say():
+    import logging
+    print("as output")
+    print("as an error", file=sys.stderr)
+    logging.warning("as a record")
+    os.write(1, b"after all\\n")  # past Python's streams, so it comes behind all that the worker has written itself
+shown = Shown()
+with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+    client.submit(say).result()
+    shown.is_whole.wait(60)
+{text: shown.getvalue().count(text) for text in ("as output", "as an error", "as a record", "after all")}
+"""
+
+
+def test_what_a_task_prints_is_shown_once(notebook: Notebook) -> None:
+    assert "Client of tcp://127.0.0.1" in notebook.run("%scaler local 1")
+    once = "{'as output': 1, 'as an error': 1, 'as a record': 1, 'after all': 1}"
+    assert notebook.run(ONCE) == once
+    notebook.run("client.disconnect(); import scaler; client = scaler.local(1)")
+    assert notebook.run(ONCE) == once, "without streaming, what the worker has written is shown"
+    notebook.run("%scaler stop")
+
+
+def test_a_local_cluster_may_have_the_page(notebook: Notebook) -> None:
+    pytest.importorskip("aiohttp")
+    assert "Client of tcp://127.0.0.1" in notebook.run("%scaler local 1 --ui")
+    assert "http://127.0.0.1:" in notebook.run("client.dashboard_link")
+    notebook.run("%scaler stop")
 
 
 def test_a_restarted_kernel_leaves_nothing_behind(notebook: Notebook) -> None:

@@ -11,7 +11,7 @@ from scaler import Client
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.keys import management
 from tests.support import graph_tasks
-from tests.support.clusters import RealCluster
+from tests.support.clusters import NAMINGS_SECONDS, RealCluster
 from tests.support.processes import WAIT, Stage, until
 from tests.support.restarts import begins, restart_scheduler
 
@@ -43,7 +43,7 @@ def test_each_task_begins_once(cluster: RealCluster, tmp_path: Path) -> None:
     counts = begins(log)
     assert len(counts) == TASKS
     assert set(counts.values()) == {1}, {name: count for name, count in counts.items() if count > 1}
-    cluster.wait_until_empty()
+    cluster.wait_until_empty(NAMINGS_SECONDS + WAIT)
 
 
 def test_what_ended_while_nobody_listened_is_delivered(cluster: RealCluster, tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import sys
+import importlib
 import time
-import types
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -91,7 +91,9 @@ def test_a_thousand_references(stage: Stage) -> None:
     cluster.wait_until_empty()
 
 
-def test_functions_that_go_along_fail_like_others(stage: Stage) -> None:
+def test_functions_that_go_along_fail_like_others(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their errors have no frames of ours, and what cannot be read is told as for a function that was stored."""
     cluster = RealCluster(stage, 1)
     with Client(cluster.address) as client:
@@ -100,7 +102,7 @@ def test_functions_that_go_along_fail_like_others(stage: Stage) -> None:
             failing.result(WAIT)
         assert "fail_with" in str(raised.value.__cause__) and "along.py" not in str(raised.value.__cause__)
         with pytest.raises(DeserializeObjectError, match=r"function.*only_here"):
-            client.submit(partial(_of_a_module_that_workers_lack(), 1)).result(WAIT)
+            client.submit(partial(_of_a_module_that_workers_lack(tmp_path, monkeypatch), 1)).result(WAIT)
         assert client.submit(nested(3), client, 3).result(WAIT) == 6
 
 
@@ -111,9 +113,10 @@ def nested(offset: int) -> Callable[[Client, int], int]:
     return step
 
 
-def _of_a_module_that_workers_lack() -> Callable[..., Any]:
-    module = types.ModuleType("only_here")
-    exec("def function(x): return x", module.__dict__)
-    sys.modules["only_here"] = module
-    found: Callable[..., Any] = module.function
+def _of_a_module_that_workers_lack(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    own = folder / "own"  # workers run in the folder itself
+    own.mkdir()
+    (own / "only_here.py").write_text("def function(x): return x\n")
+    monkeypatch.syspath_prepend(own)
+    found: Callable[..., Any] = importlib.import_module("only_here").function
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +30,7 @@ SIZE = 300_000
 class Keyed:
     """A cluster with a key, a worker with a ticket, and two users with tickets."""
 
-    def __init__(self, stage: Stage, folder: Path) -> None:
+    def __init__(self, stage: Stage, folder: Path, *of_worker: str) -> None:
         self.key = folder / "cluster.key"
         port = stage.ports()
         self.address, self.storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
@@ -40,7 +42,7 @@ class Keyed:
             management.derive(str(self.key), user=user, roles=roles, is_operator=False, expires=0.0, output=output)
         stage.start("scaler_storage", self.storage_address, "--key-file", str(self.key))
         stage.start("scaler_scheduler", self.address, "-osa", self.storage_address, "--key-file", str(self.key))
-        stage.start("scaler_worker", self.address, "-n", "1", "--key-file", str(self.tickets["pool"]))
+        stage.start("scaler_worker", self.address, "-n", "1", "--key-file", str(self.tickets["pool"]), *of_worker)
 
     def client(self, user: str) -> Client:
         return Client(self.address, key_file=str(self.tickets[user]))
@@ -90,6 +92,41 @@ def test_clients_in_tasks_read_what_their_program_has_stored(cluster: Keyed) -> 
             value = b"n" * size
             for function in (nest, nest_deeper):
                 assert ana.submit(function, [value, value]).result(WAIT) == [value * 2] * 3
+
+
+def spoil() -> int:
+    """Changes what every later task of this process finds."""
+    builtins.divmod = lambda one, other: ("spoiled", "spoiled")  # type: ignore[assignment, misc]
+    os.environ["OF_THIS_USER"] = "joe"
+    os.chdir("/")
+    return os.getpid()
+
+
+def look() -> tuple[object, str | None, str, int]:
+    return divmod(7, 2), os.environ.get("OF_THIS_USER"), os.getcwd(), os.getpid()
+
+
+def look_in_a_task() -> tuple[object, str | None, str, int]:
+    with Client() as client:
+        return client.submit(look).result(WAIT)
+
+
+def test_what_a_task_changes_in_its_process_no_other_user_finds(cluster: Keyed) -> None:
+    """On one worker with one place. Each user finds its process again. A task in a task is its program's. (WRK-70)"""
+    with cluster.client("ana") as ana, cluster.client("joe") as joe:
+        before = ana.submit(look).result(WAIT)
+        spoiled = joe.submit(spoil).result(WAIT)
+        for _ in range(3):
+            assert ana.submit(look).result(WAIT) == before and before[0] == (3, 1)
+            assert joe.submit(look).result(WAIT) == (("spoiled", "spoiled"), "joe", "/", spoiled)
+        assert ana.submit(look_in_a_task).result(WAIT)[:3] == before[:3]
+        assert before[3] != spoiled
+
+
+def test_an_operator_may_let_users_share_processes(stage: Stage, tmp_path: Path) -> None:
+    cluster = Keyed(stage, tmp_path, "--share-processors-between-users")
+    with cluster.client("ana") as ana, cluster.client("joe") as joe:
+        assert ana.submit(os.getpid).result(WAIT) == joe.submit(os.getpid).result(WAIT)
 
 
 def owner_of(client: Client) -> Owner:

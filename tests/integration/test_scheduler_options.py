@@ -131,8 +131,15 @@ def test_a_capability_policy_as_text_and_quantities(stage: Stage) -> None:
 
 def test_functions_that_no_task_uses_are_dropped(stage: Stage, tmp_path: Path) -> None:
     cluster = RealCluster(stage, 1, scheduler=("--object-retention-seconds", "0.1"))
-    log = tmp_path / "log"
-    function = option_tasks.Noted(str(log))
+    log = str(tmp_path / "log")
+
+    def function() -> int:
+        import sys
+
+        from tests.support.option_tasks import made_so_far
+
+        return made_so_far(log, sys._getframe().f_code)
+
     with Client(cluster.address) as client:
         pause = threading.Event()
         assert client.submit(function).result(WAIT) == 1, "it travels with its first call"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -91,13 +92,15 @@ def test_a_storage_that_no_worker_reaches_ends_tasks_with_the_reason(stage: Stag
                 future.result(WAIT)
 
 
-def test_a_module_that_workers_do_not_have(stage: Stage) -> None:
+def test_a_module_that_workers_do_not_have(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = stage.ports()
     stage.start("scaler_scheduler", address_of(port))
     stage.start("scaler_worker", address_of(port), "-n", "1")
-    module = types.ModuleType("only_at_the_client")
-    exec("def function(): return 7\nclass Argument: pass", module.__dict__)
-    sys.modules[module.__name__] = module
+    folder = tmp_path / "own"  # workers run in the folder itself
+    folder.mkdir()
+    (folder / "only_at_the_client.py").write_text("def function(): return 7\nclass Argument: pass")
+    monkeypatch.syspath_prepend(folder)
+    module: Any = importlib.import_module("only_at_the_client")
     try:
         with Client(address_of(port)) as client:
             calls = (lambda: client.submit(module.function), lambda: client.submit(repr, module.Argument()))

@@ -214,6 +214,18 @@ def test_a_stream_that_is_dropped(client: Client, cluster: RealCluster, log: Pat
     is_clear(client, cluster)
 
 
+def test_streams_whose_futures_are_canceled(client: Client, cluster: RealCluster) -> None:
+    """The future ends here and now, and the generator stores values until it is stopped: they stayed."""
+    for number in range(12):
+        stream = client.stream(stream_tasks.blocks, 10**6, 200_000)
+        if number % 2:
+            assert next(stream)
+        assert stream.future.cancel() and stream.future.cancelled()
+        del stream
+    gc.collect()
+    is_clear(client, cluster)
+
+
 def test_a_stream_that_is_dropped_unread(client: Client, cluster: RealCluster) -> None:
     stream = client.stream(stream_tasks.blocks, 14, 1_000)
     until(stream.future.done, "the task has ended")

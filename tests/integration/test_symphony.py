@@ -17,6 +17,7 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import ProcessorDiedError, RemoteError
 from tests.support import api_tasks, graph_tasks, symphony_tasks, tasks
+from tests.support.clusters import NAMINGS_SECONDS
 from tests.support.processes import WAIT, Stage, until
 from tests.support.restarts import begins, restart_scheduler
 from tests.support.symphony import SymphonyCluster, new_world
@@ -259,7 +260,7 @@ def test_no_task_begins_twice_when_the_scheduler_is_restarted(start: Start, tmp_
         assert [len(future.result(WAIT)) for future in futures] == sizes
     counts = begins(log)
     assert len(counts) == len(sizes) and set(counts.values()) == {1}, counts
-    cluster.wait_until_empty()
+    cluster.wait_until_empty(NAMINGS_SECONDS + WAIT)
 
 
 def test_a_task_that_ends_while_there_is_no_scheduler_begins_once(start: Start, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lines of the pages for two machines, as a person types them: on one machine and, with a file copied, on another.
+"""The lines of the page for two machines, as a person types them: on one machine and, with a file copied, on another.
 
 A machine is a configuration and a runtime directory of its own, without the local lane to the other machine.
 """
@@ -17,13 +17,12 @@ from scaler_protocol.transport.lane import OFF_VARIABLE
 from tests.architecture.sources import ROOT
 from tests.support.processes import Stage
 
-PAGES = {"security.md": "Two machines in five lines", "deploying.md": "Deploying on several machines"}
+PAGE = ROOT / "docs" / "operations" / "deploying.md"
 
 
-def lines_of(page: str, port: int) -> list[list[str]]:
-    """The command lines of the section's first two blocks, at ports that are free here."""
-    text = (ROOT / "docs" / "operations" / page).read_text(encoding="utf-8").partition(f"# {PAGES[page]}\n")[2]
-    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S)[:2]
+def lines_of(page: Path, port: int) -> list[list[str]]:
+    """The command lines of the page's first two blocks, at ports that are free here."""
+    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)[:2]
     for given, here in (("10.0.0.5:2345", f"127.0.0.1:{port}"), ("10.0.0.5:2346", f"127.0.0.1:{port + 1}")):
         blocks = [block.replace(given, here) for block in blocks]
     return [[line[2:] for line in block.replace("-n 16", "-n 1").splitlines()] for block in blocks]
@@ -46,13 +45,12 @@ class Machine:
         self._monkeypatch.setenv("XDG_RUNTIME_DIR", str(self.place / "runtime"))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_two_machines(page: str, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_machines(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OFF_VARIABLE, "1")
     servers, others = (Machine(monkeypatch, tmp_path / name) for name in ("servers", "others"))
     port = stage.ports()
     address = f"tcp://127.0.0.1:{port}"
-    (storage, scheduler, derive), (workers,) = lines_of(page, port)
+    (storage, scheduler, derive), (workers,) = lines_of(PAGE, port)
     servers.enter()
     stage.start_installed(storage).wait_for("listen to object storage")
     stage.start_installed(scheduler).wait_for("connected to object storage")

@@ -165,3 +165,19 @@ def test_a_page_that_is_refused_says_so(browser: Browser, served: ServedPage, mo
     page.goto(served.url)
     seen(page.locator("#notice"), "scaler_ui refuses this page: too many are open")
     page.close()
+
+
+def test_a_worker_that_ends_nothing_is_told_from_one_with_a_long_task(page: Page, served: ServedPage) -> None:
+    """Signs of life alone do not show that a worker does its part. (MON-67)"""
+    still = worker(1, still_seconds=480.0, held_count=3)
+    long = worker(2, still_seconds=480.0, held_count=1)
+    processors = tuple(replace(one, task_id=task(7)) for one in long.status.processors)
+    long = replace(long, status=replace(long.status, processors=processors))
+    served.tell(status([still, long, worker(3, still_seconds=9.0, held_count=3)]))
+    seen(page.locator("#facts"), "3, 1 of them ends nothing")
+    open_view(page, "workers")
+    rows = page.locator("#worker-table tbody tr")
+    seen(rows.first, "(ended nothing for 8 min")
+    assert [rows.nth(number).evaluate("one => one.className.trim()") for number in range(3)] == ["silent", "", ""]
+    page.get_by_role("searchbox").fill("nothing")
+    seen(page.locator("#worker-count"), "1 of 3 workers, 1 of them ends nothing")

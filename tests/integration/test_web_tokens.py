@@ -141,5 +141,5 @@ def test_no_token_but_its_own_opens_a_door(stage: Stage, key: str) -> None:
         near = [own[:-1], own[1:], f"{own}A", own.swapcase(), f"{own}=", own.encode().hex()]
         found = {token: door(token) for token in (*known, other, *near)}
         assert set(found.values()) <= {401, 403}, found
-    assert status(f"{url}metrics", cookie=PAGE) == 200
+    assert status(f"{url}metrics", cookie=PAGE) == 403, "the token is in no cookie"
     assert (status(f"{url}state.json", PAGE), status(f"http://127.0.0.1:{port}/", ADAPTER, body)) == (200, 200)

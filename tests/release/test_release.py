@@ -121,7 +121,7 @@ def test_a_client_alone_says_what_a_cluster_needs(world: World, stage: Elsewhere
     environment = world.with_installed("scaler-client")
     command = environment.start(stage, "python", "-c", "import scaler; scaler.SchedulerClusterCombo(n_workers=1)")
     assert command.wait() == 1
-    assert "not installed here: run `pip install scaler-client[cluster]`" in command.error_lines[-1]
+    assert "not installed: run `pip install 'scaler-client[cluster]'`" in command.error_lines[-1]
 
 
 def test_the_suite_alone_checks_a_role_of_another_environment(world: World, stage: Elsewhere, tmp_path: Path) -> None:

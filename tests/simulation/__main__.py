@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from tests.simulation.deaths import DrainingWorld, HarshWorld, LateWorld, OftenDeadWorld, TwiceDeadWorld
+from tests.simulation.grey import GreyWorld
 from tests.simulation.managed import HarshManagedWorld, ManagedWorld
 from tests.simulation.managed_pair import ManagedPairWorld
 from tests.simulation.presenting import PresentingWorld
@@ -25,6 +26,7 @@ WORLDS: dict[str, type[World]] = {
     "draining": DrainingWorld,
     "late": LateWorld,
     "harsh": HarshWorld,
+    "grey": GreyWorld,
     "managed": ManagedWorld,
     "harsh-managed": HarshManagedWorld,
     "standby": StandbyWorld,
@@ -62,7 +64,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument(
-        "--world", choices=WORLDS, default="any", help="of which kind; all but the first kill schedulers"
+        "--world", choices=WORLDS, default="any", help="of which kind; all but any and grey kill schedulers"
     )
     parser.add_argument("--dump", type=Path, metavar="FILE", help="no seed: a scheduler as scaler_dump has written it")
     parser.add_argument(

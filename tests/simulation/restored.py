@@ -37,7 +37,7 @@ from scaler_scheduler.core.deaths import Deaths
 from scaler_scheduler.core.dependencies import Kept
 from scaler_scheduler.core.function_counts import FunctionCounts
 from scaler_scheduler.core.ready import ReadyQueue
-from scaler_scheduler.core.shares import Share
+from scaler_scheduler.core.shares import Share, UserShare
 from scaler_scheduler.core.states import Move, State
 from scaler_scheduler.core.tables import Client
 from scaler_scheduler.core.workers import Worker
@@ -106,7 +106,11 @@ class Restored:
             table: dict[TaskId, Any] = getattr(tables, name)
             table.update({TaskId(_id(key)): value for key, value in few.get(name, {}).items()})
         tables.deaths.update({TaskId(_id(key)): _deaths(value) for key, value in few.get("deaths", {}).items()})
-        tables.ready = ReadyQueue(lambda key: tables.load_indexes.of(key, tables.ready.classes.values()))
+        tables.ready = ReadyQueue(
+            lambda key: tables.load_indexes.of(key, tables.ready.classes.values()), tables.load_indexes.changed
+        )
+        for index in tables.load_indexes._of.values():
+            index.lines.clear()
         for batch in batches:
             self._restore_places(batch, workers)
         for key, replies in few["canceling"].items():
@@ -173,7 +177,8 @@ class Restored:
         """A task of a client that has gone, or that was submitted again: only its worker still has it."""
         tables, task_id = self.core.tables, TaskId(_id(line["id"]))
         header = _header(line["header"])
-        share, combinations = Share(tables.shares, header.client, 1.0), UserCombinations(Combinations(), header.client)
+        share = Share(UserShare(tables.shares, "", 1.0), header.client, 1.0)
+        combinations = UserCombinations(Combinations(), header.client)
         gone = Client(header.client, 0, Software(), Limits(), share, combinations)
         gone.is_gone = True
         chunk = Chunk(gone, header, Submit(header, bytes(ID_BYTES), task_id, b"", join_u32([0])))

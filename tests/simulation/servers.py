@@ -79,8 +79,12 @@ class StorageNode(ServerNode):
     def _perform(self, actions: list[storing.Action]) -> None:
         """Nothing is shared here, so there is no directory."""
         for action in actions:
-            if isinstance(action, storing.Send):
+            if isinstance(action, storing.Send) and not self.is_silent_to(action.peer_id):
                 self.server.send(action.peer_id, action.message)
+
+    def is_silent_to(self, peer_id: PeerId) -> bool:
+        """Whether it lives, keeps the session, and gives this peer no answer: for worlds in which that is so."""
+        return False
 
     def next_deadline(self) -> float | None:
         return earliest(self.server.next_deadline(), self.core.next_deadline())

@@ -125,4 +125,4 @@ def _a_recovering_scheduler_is_always_due(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_broken_core_is_caught(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     break_it(monkeypatch)
-    expect_caught(ManagedWorld, SEEDS, AssertionError)
+    expect_caught(ManagedWorld, 2 * SEEDS, AssertionError)

@@ -441,8 +441,11 @@ class WorkerNode(Node):
         ]
         return WorkerStatus(blocked_count=len(states), processors=tuple(states))
 
+    def _processor(self, number: int) -> Processor:
+        return Processor(self, number)
+
     def _start_processor(self, number: int) -> None:
-        processor = self._processors[number] = Processor(self, number)
+        processor = self._processors[number] = self._processor(number)
 
         def ready() -> None:
             if processor.is_alive:

@@ -80,7 +80,7 @@ class World:
         self.given_count = 0
         #: somebody crashed whose absence a task may be told of
         self.may_fail = False
-        self.storage = StorageNode(self)
+        self.storage = self._new_storage()
         self.schedulers: tuple[SchedulerNode, ...] = self._new_schedulers()
         self.workers = [
             WorkerNode(self, f"worker{number}", places=self.rng.randint(1, 2), gpus=self.gpus_of(number))
@@ -89,6 +89,9 @@ class World:
         self.clients: list[ClientNode] = [
             ClientNode(self, f"client{number}") for number in range(self.rng.randint(1, 3))
         ]
+
+    def _new_storage(self) -> StorageNode:
+        return StorageNode(self)
 
     def _new_schedulers(self) -> tuple[SchedulerNode, ...]:
         return (SchedulerNode(self, self.storage),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
 import time
 import weakref
@@ -73,14 +74,20 @@ def raise_broken() -> None:
     raise Broken("the story")
 
 
+def made_there() -> Any:
+    return importlib.import_module("only_on_the_worker").Gone("what happened there")
+
+
 def raise_unimportable() -> None:
-    """Its class is in a module that only the worker has."""
+    """Raises an exception whose class is in a module that only the worker has. The exception travels by the name of
+    that module."""
     import types
 
     module = types.ModuleType("only_on_the_worker")
     exec("class Gone(Exception): pass", module.__dict__)
+    module.Gone.__reduce__ = lambda _error: (made_there, ())
     sys.modules["only_on_the_worker"] = module
-    raise module.Gone("what happened there")
+    raise made_there()
 
 
 def raise_with_all() -> None:

@@ -16,8 +16,8 @@ from tests.support.processes import WAIT, until
 class Bystander:
     """A client that maps all the time and keeps what goes wrong."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, *, insecure: bool = True) -> None:
+        self._address, self._insecure = address, insecure
         self._stop = threading.Event()
         self.rounds = 0
         self.errors: list[BaseException] = []
@@ -26,7 +26,7 @@ class Bystander:
 
     def _run(self) -> None:
         try:
-            with Client(self._address, insecure=True) as client:
+            with Client(self._address, insecure=self._insecure) as client:
                 while not self._stop.is_set():
                     assert client.map(abs, range(-50, 0)) == list(range(50, 0, -1))
                     self.rounds += 1
@@ -48,7 +48,7 @@ class Bystander:
 @contextmanager
 def unharmed(cluster: RealCluster, most_bytes: int) -> Iterator[Bystander]:
     """Meanwhile a bystander is served, and scheduler and storage grow by less than that."""
-    bystander = Bystander(cluster.address)
+    bystander = Bystander(cluster.address, insecure=cluster.keys.insecure)
     bystander.is_served()
     servers = [psutil.Process(command.pid) for command in (cluster.scheduler, cluster.storage)]
     before = [server.memory_info().rss for server in servers]

@@ -19,6 +19,10 @@ from scaler_protocol.session import Received, Rejected, SessionDialer
 from scaler_protocol.transport import DealerEndpoint
 from tests.support.processes import WAIT, Command, Stage, until
 
+NAMINGS_SECONDS = 2 * 60.0
+"""After a restart of the scheduler, what was stored for a former name of a client, and is of no client any more, is
+released with the second message that names the living ones: within two leases of clients. (OWN-18, SCH-58)"""
+
 LIVING = ("waiting", "queued", "dispatched", "canceling")
 
 
@@ -94,7 +98,7 @@ class RealCluster:
     def storage_status(self) -> StorageStatus:
         return storage_status(self.storage_address, self.keys)
 
-    def wait_until_empty(self) -> float:
+    def wait_until_empty(self, seconds: float = WAIT) -> float:
         """No client, no task, no function, no object: nothing is remembered of anybody."""
         with watching(self.address, self.keys) as watch:
             found: list[object] = []
@@ -107,7 +111,7 @@ class RealCluster:
                 return not (status.clients or task_total(status) or objects.object_count)
 
             try:
-                return until(is_empty, "all tables are empty")
+                return until(is_empty, "all tables are empty", seconds)
             except AssertionError as error:
                 raise AssertionError(f"{error}: {found}") from None
 

@@ -23,13 +23,16 @@ class Cut(KeyboardInterrupt):
 
 
 class Places:
-    """Counts the places that a thread comes by, and raises at one of them."""
+    """Counts the places that a thread comes by, and raises at one of them, or calls a function there."""
 
-    def __init__(self, raise_at: int | None, packages: Sequence[str] = PACKAGES) -> None:
+    def __init__(
+        self, raise_at: int | None, packages: Sequence[str] = PACKAGES, handler: Callable[[], object] | None = None
+    ) -> None:
         self.count = 0
         self.has_raised = False
         self._raise_at = raise_at
         self._packages = packages
+        self._handler = handler
         #: where each frame's last instruction was
         self._previous: dict[FrameType, int] = {}
 
@@ -55,7 +58,9 @@ class Places:
         self.count += 1
         if self.count == self._raise_at:
             self.has_raised = True
-            raise Cut(f"at place {self.count}")
+            if self._handler is None:
+                raise Cut(f"at place {self.count}")
+            self._handler()  # nothing is traced in there
 
 
 @cache
@@ -81,9 +86,12 @@ def _is_place(code: CodeType, before: int, now: int) -> bool:
 
 
 @contextmanager
-def interrupted_at(place: int | None, packages: Sequence[str] = PACKAGES) -> Iterator[Places]:
-    """Raises `Cut` in this thread at this place of the body, of those in these files; None only counts."""
-    places = Places(place, packages)
+def interrupted_at(
+    place: int | None, packages: Sequence[str] = PACKAGES, handler: Callable[[], object] | None = None
+) -> Iterator[Places]:
+    """Raises `Cut` in this thread at this place of the body, of those in these files, or calls the handler there; None
+    only counts."""
+    places = Places(place, packages, handler)
     before = sys.gettrace()
     # In Python 3.12 `settrace` looks whether any frame traces each instruction: one that begins to later sees none.
     sys._getframe().f_trace_opcodes = True

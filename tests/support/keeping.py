@@ -22,11 +22,18 @@ class Shelf:
     files: dict[int, KeptFile] = field(default_factory=dict)
     objects: dict[ObjectId, int] = field(default_factory=dict)
     owners: dict[tuple[ObjectId, PeerId], bytes] = field(default_factory=dict)
+    #: what the file system has at present; another program may take it, and give it back
     room_bytes: int = 1_000_000
 
     def keep(self, failing: frozenset[int] = frozenset()) -> Kept:
-        """The oldest. `failing`: of its values, those that cannot be written."""
+        """The oldest. `failing`: of its values, those that cannot be written. So cannot those that find no room."""
         keep = self.keeps.pop(0)
+        room_bytes = self.room_bytes
+        for number, value in keep.values:
+            if value.total_bytes <= room_bytes:
+                room_bytes -= value.total_bytes
+            else:
+                failing |= {number}
         made = {number: KeptFile(number, content_of(value)) for number, value in keep.values if number not in failing}
         assert not made.keys() & self.files.keys(), "a number is used once"
         missing = {number for number, _ in keep.values} - made.keys()

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from types import CodeType
 from typing import Any
 
 import psutil
@@ -14,6 +15,7 @@ import psutil
 from tests.support.tasks import note
 
 _pinned: list[Any] = []
+_made: list[CodeType] = []
 
 
 def full_collections() -> int:
@@ -69,19 +71,15 @@ def warn(text: str) -> int:
     return os.getpid()
 
 
-class Noted:
-    """A function that notes each time it is made anew from its bytes."""
+def made_so_far(log: str, code: CodeType) -> int:
+    """Notes code that this process has not run before: its function was made anew from its bytes.
 
-    def __init__(self, log: str) -> None:
-        self.log = log
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        note(self.log, "made")
-
-    def __call__(self) -> int:
-        with open(self.log) as file:
-            return len(file.readlines())
+    Returns how often that has happened in all processes."""
+    if not any(one is code for one in _made):
+        _made.append(code)
+        note(log, "made")
+    with open(log) as file:
+        return len(file.readlines())
 
 
 def preloaded(log: str, times: int = 1) -> None:

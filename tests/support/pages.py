@@ -62,7 +62,9 @@ def function(name: str) -> FunctionName:
     return FunctionName(ObjectId(name.encode()[:16].ljust(16, b".")), name)
 
 
-def worker(number: int, *, name: str = "", silent_seconds: float = 0.0) -> WorkerEntry:
+def worker(
+    number: int, *, name: str = "", silent_seconds: float = 0.0, still_seconds: float = 0.0, held_count: int = -1
+) -> WorkerEntry:
     processor = ProcessorStatus(
         1000 + number, state=2, cpu=0.2 + number % 70 / 100, rss_bytes=(40 + number % 90) * MIB, running_seconds=0.05
     )
@@ -79,10 +81,11 @@ def worker(number: int, *, name: str = "", silent_seconds: float = 0.0) -> Worke
         Software(host=f"node{number // 16}", process_id=1000 + number),
         capabilities=(Capability("gpu", 2),) if number % 8 == 0 else (),
         credit_limit=6,
-        held_count=number % 6,
+        held_count=number % 6 if held_count < 0 else held_count,
         completed_count=1000 + 7 * number,
         lag_seconds=0.0008,
         silent_seconds=silent_seconds,
+        still_seconds=still_seconds,
         status=status,
     )
 

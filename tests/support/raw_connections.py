@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL" + bytes(16) + b"\0" + bytes(31)
-READY = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\6DEALER"
+READY = b"\x04\x1c\x05READY\x0bSocket-Type\0\0\0\6DEALER"
 
 
 class Silent:

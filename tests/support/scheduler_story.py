@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from scaler_protocol.codec import encode
 from scaler_protocol.codes import (
     CANCEL_CANCELED,
     KIND_INLINE,
@@ -33,6 +34,7 @@ from scaler_protocol.messages import (
     ManagerStatus,
     ManagerTarget,
     Message,
+    ProcessorStatus,
     Recall,
     Results,
     Returned,
@@ -41,6 +43,7 @@ from scaler_protocol.messages import (
     Unit,
     Welcome,
     WorkerOffer,
+    WorkerStatus,
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import (
@@ -58,6 +61,7 @@ from scaler_scheduler.core import (
 from scaler_scheduler.core.results import rows
 
 FUNCTION = ObjectId(b"function".ljust(16, b"."))
+RUNNING = 2  #: as in ProcessorStatus
 WELCOME = Welcome(version=1, server_id=PeerId(b"scheduler".ljust(16, b".")), incarnation=1, session_id=1)
 
 
@@ -99,7 +103,11 @@ class Story:
     # ------------------------------------------------------------ what happens
 
     def handle(self, event: Event) -> None:
-        self._actions += self.core.handle(event, self.now)
+        actions = self.core.handle(event, self.now)
+        for action in actions:
+            if isinstance(action, (Send, SendToStorage)):
+                encode(action.message)  # every number fits its field (FRM-21)
+        self._actions += actions
         if self.is_checked:
             invariants.check(self.core)
 
@@ -263,6 +271,11 @@ class Story:
 
     def cancel(self, client: str, tasks: Sequence[object]) -> None:
         self.receive(client, Cancel(ids=ids(tasks)))
+
+    def runs(self, worker: str, *tasks: object) -> None:
+        """A WorkerStatus: it has begun these."""
+        processors = tuple(ProcessorStatus(state=RUNNING, task_id=task(one)) for one in tasks)
+        self.receive(worker, WorkerStatus(processors=processors))
 
     def give_back(self, worker: str, tasks: Sequence[object]) -> None:
         self.receive(worker, Returned(ids=ids(tasks)))

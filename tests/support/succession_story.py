@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scaler_protocol.codec import encode
 from scaler_protocol.codes import HELD_RUNNING, ROLE_CLIENT, ROLE_WORKER
 from scaler_protocol.columns import join_u16, join_u32
 from scaler_protocol.ids import PeerId
@@ -69,8 +70,9 @@ class Story:
         return b"" if self.keyring is None else self.keyring.grant(peer(name), peer(family) if family else b"")
 
     def opens(self, hello: Hello, user: str, grant: bytes = b"") -> None:
-        terms = replace(WELCOME, generation=self.core.meet(hello), owner_grant=grant)
         identity = identity_of(user) if self.keyring is not None else None
+        generation = self.core.meet(hello, is_operator=identity is None or identity.is_operator)
+        terms = replace(WELCOME, generation=generation, owner_grant=grant)
         self.core.handle(Opened(hello.peer_id, hello, terms, identity), self.now)
 
     def client(
@@ -127,6 +129,8 @@ class Story:
         self.now += seconds
         sent: dict[str, list[Message]] = {}
         for action in self.core.handle(Settled(), self.now):
+            if isinstance(action, (Send, SendToStorage)):
+                encode(action.message)  # every number fits its field (FRM-21)
             if isinstance(action, Send):
                 sent.setdefault(action.peer_id.rstrip(b".").decode(), []).append(action.message)
             elif isinstance(action, SendToStorage):
@@ -139,3 +143,14 @@ class Story:
 
 def dispatched(messages: list[Message] | None) -> list[str]:
     return [name for one in messages or () if isinstance(one, Dispatch) for name in names(one.ids)]
+
+
+def adopted(attempt: int = 1) -> Story:
+    """A worker presents a task, and its client has come back for it."""
+    story = Story()
+    story.worker("w", count=1)
+    story.holds("w", "t", attempt=attempt)
+    story.client("c")
+    story.submits("c", "t")
+    story.settle()
+    return story

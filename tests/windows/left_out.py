@@ -15,8 +15,10 @@ _NO_MEMORY_MAP = "it reads how much of a process is in memory, and Windows count
 
 FILES: dict[str, str] = {
     "packages/scaler-client/tests/test_interrupted_futures.py": _SLOW,
+    "packages/scaler-client/tests/test_lazily_fed.py": "it needs joblib and Dask, which are not in that Python",
     "packages/scaler-client/tests/test_lone_calls.py": _LENT,
     "packages/scaler-client/tests/test_released_functions.py": _SLOW,
+    "protocol/tests/test_keyed_rotation.py": _ATTACKED,
     "protocol/tests/test_keyed_sockets.py": _ATTACKED,
     "protocol/tests/test_asyncio_driver.py": _ATTACKED,
     "protocol/tests/test_transport.py": _ATTACKED,

@@ -1,0 +1,1 @@
+"""Programs that define at their top whatever a program can define."""
