@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.storage_server import Server, connected, killed_at_the_end, memory_files_of, until
@@ -155,10 +156,16 @@ def value(data: bytes) -> StoredValue:
     return made
 
 
+@pytest.fixture
+def without_nameless_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file system has no files without a name."""
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # an old kernel opens the directory then
+
+
 @pytest.fixture(params=[True, False])
-def directory(request, tmp_path, monkeypatch) -> SpillDirectory:
-    if not request.param:  # a file system without files that have no name
-        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_TMPFILE)
+def directory(request, tmp_path) -> SpillDirectory:
+    if not request.param:
+        request.getfixturevalue("without_nameless_files")
     return SpillDirectory(str(tmp_path / "spill"))
 
 
@@ -175,6 +182,37 @@ def test_what_a_kill_has_left_is_removed(tmp_path) -> None:
     (tmp_path / "another").write_bytes(b"of another program")
     SpillDirectory(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+@pytest.mark.usefixtures("without_nameless_files")
+def test_a_storage_that_starts_in_the_same_directory_takes_no_file_from_another(tmp_path, monkeypatch) -> None:
+    """It starts while the file of the other one has its name."""
+    first, real = SpillDirectory(str(tmp_path)), os.unlink
+    started: list[SpillDirectory] = []
+
+    def unlink(*arguments: Any, **keywords: Any) -> None:
+        if not started:
+            monkeypatch.setattr(os, "unlink", real)
+            assert any(path.name.startswith(NAME) for path in tmp_path.iterdir())
+            started.append(SpillDirectory(str(tmp_path)))
+        real(*arguments, **keywords)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    file = first.written((value(b"hello"),))
+    assert started and file.read(0, 5) == b"hello" and not list(tmp_path.iterdir())
+
+
+def test_a_storage_starts_although_another_removes_a_file_that_it_has_found(tmp_path, monkeypatch) -> None:
+    found, real = tmp_path / f"{NAME}0011", Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        found.unlink(missing_ok=True)
+        return real(path)
+
+    found.write_bytes(b"of another storage")
+    monkeypatch.setattr(Path, "lstat", lstat)
+    SpillDirectory(str(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_system_that_is_nearly_full_takes_nothing(directory, monkeypatch) -> None:

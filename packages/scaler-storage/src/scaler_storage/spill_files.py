@@ -191,10 +191,13 @@ class SpillDirectory:
         return descriptor
 
     def _remove_leftovers(self) -> None:
+        """Removes what looks left behind. A file that another storage has just made may be among them: that storage
+        holds the file open, needs no name for it, and may remove the name first."""
         for path in Path(self.path).glob(f"{NAME}*"):
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                    path.unlink()
 
     def threads(self, wake: Callable[[], None]) -> DiskThreads:
         return SpillThreads(self, wake)
