@@ -10,18 +10,22 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.keys import Keyring
 from scaler_protocol.objects import memory_files
 from scaler_protocol.process import StartupError
+from scaler_protocol.session.admission import Admission
 from scaler_storage.core import Keep
 from scaler_storage.core.values import FileValue, SpillFile, StoredValue
 from scaler_storage.data_directory import FOLDER, INDEX, PART_SUFFIX, SMALL_BYTES, SUFFIX, DataDirectory, SmallFile
 from scaler_storage.data_index import NAMED, VERSION
+from scaler_storage.service import StorageService
 
 FIRST, SECOND = PeerId(b"A" * 16), PeerId(b"B" * 16)
 ONE, TWO, THREE = (ObjectId(bytes((n,)) * 16) for n in (1, 2, 3))
@@ -385,9 +389,35 @@ def test_another_clusters_objects_are_dropped(opened, tmp_path, caplog, before, 
 def test_keys_that_change_while_it_runs_are_followed(opened) -> None:
     directory = opened(key_marks=MARKS[:1])
     directory.keep(batch(one=b"hello"))
-    directory.mark(frozenset(MARKS))
-    directory.mark(frozenset(MARKS[1:]))
+    for marks in (MARKS, MARKS[1:]):
+        directory.mark(partial(frozenset, marks))
     assert len(state(opened(key_marks=MARKS[1:]))) == 1
+
+
+def test_the_last_keys_stand_whichever_thread_of_the_disk_is_first(opened) -> None:
+    """Both threads wait for the batch that is written while the keys change twice."""
+    keyrings = [Keyring([key * 32 for key in keys]) for keys in ((b"1",), (b"2", b"1"), (b"2",))]
+    admission = Admission(keyrings[0])
+    directory = opened(key_marks=keyrings[0].marks)
+    service, jobs = StorageService.__new__(StorageService), Jobs()
+    service._admission, service._marked, service._directory = admission, keyrings[0], directory
+    service._disk = jobs  # type: ignore[assignment]
+    for keyring in keyrings[1:]:
+        admission.keyring = keyring
+        service._follow_keys()
+    for job in reversed(jobs.called):
+        job()
+    assert len(jobs.called) == 2 and directory._index.keys() == keyrings[2].marks
+
+
+class Jobs:
+    """Those of threads that are busy."""
+
+    def __init__(self) -> None:
+        self.called: list[Callable[[], None]] = []
+
+    def call(self, job: Callable[[], None]) -> None:
+        self.called.append(job)
 
 
 def test_room_of_small_values_is_given_back(opened, tmp_path) -> None:

@@ -231,15 +231,19 @@ class DataDirectory:
             )
             with index.transaction():
                 index.clear()
-        _mark(index, marks)
+        if before != marks:
+            with index.transaction():
+                index.set_keys(marks)
 
     def threads(self, wake: Callable[[], None]) -> DiskThreads:
         return KeepThreads(self, wake)
 
-    def mark(self, marks: frozenset[bytes]) -> None:
-        """These are the keys from now on."""
+    def mark(self, marks: Callable[[], frozenset[bytes]]) -> None:
+        """Enters the keys of this moment. `marks` reads them within the transaction, since calls in several threads may
+        wait for it, and any of them may be the first."""
         try:
-            _mark(self._index, marks)
+            with self._index.transaction():
+                self._index.set_keys(marks())
         except sqlite3.Error as error:
             logging.error("ObjectStorageServer: --data-directory %s does not take the new keys: %s", self.path, error)
 
@@ -396,12 +400,6 @@ class DataDirectory:
             return self.room_bytes()
         except OSError:
             return 0
-
-
-def _mark(index: DataIndex, marks: frozenset[bytes]) -> None:
-    if index.keys() != marks:
-        with index.transaction():
-            index.set_keys(marks)
 
 
 def _number(file: object) -> int:

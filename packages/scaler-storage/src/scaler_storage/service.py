@@ -174,7 +174,7 @@ class StorageService:
             self._marked = keyring
             assert self._directory is not None and self._disk is not None
             # Not in this thread: it would wait here for the batch that a thread of the disk writes.
-            self._disk.call(partial(self._directory.mark, keyring.marks))
+            self._disk.call(partial(self._directory.mark, partial(_marks, self._admission)))
 
     def _keep_the_rest(self, disk: DiskThreads) -> None:
         """What the data directory has not yet, as far as the disk takes it in time."""

@@ -206,7 +206,7 @@ class SpillDirectory:
         """Of objects of before: none."""
         return iter(())
 
-    def mark(self, marks: frozenset[bytes]) -> None:
+    def mark(self, marks: Callable[[], frozenset[bytes]]) -> None:
         """Nothing here outlives the process."""
 
     def close(self) -> None:
