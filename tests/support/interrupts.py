@@ -42,15 +42,18 @@ class Places:
         frame.f_trace = self._step  # before the next line, which has no effect without it from Python 3.13 on
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        self._pass()
         return self._step
 
     def _step(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         if event == "opcode":
-            before, self._previous[frame] = self._previous.get(frame, -1), frame.f_lasti
-            if _is_place(frame.f_code, before, frame.f_lasti):
+            before, self._previous[frame] = self._previous.get(frame), frame.f_lasti
+            # A begin is the first instruction, and not the call: a generator that is closed is called, too, and goes
+            # on where its exception is caught.
+            if before is None or _is_place(frame.f_code, before, frame.f_lasti):
                 self._pass()
-        else:  # it returns, or an exception comes through: no signal's handler runs there
+        elif event == "exception":  # no signal's handler runs where it comes through
+            self._previous[frame] = -1
+        else:
             self._previous.pop(frame, None)
         return self._step
 

@@ -6,7 +6,7 @@ import concurrent.futures
 import gc
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,6 +28,31 @@ def client(cluster: FakeCluster) -> Iterator[Client]:
     with Client(cluster.address, timeout_seconds=WAIT, heartbeat_interval_seconds=0.5) as client:
         client.submit(abs, -1).result(WAIT)
         yield client
+
+
+@pytest.mark.parametrize(("resume", "places"), ((next, 1), (Generator.close, 0)), ids=("next", "closed"))
+def test_an_interrupt_of_a_generator_comes_up_where_its_own_code_goes_on(
+    resume: Callable[[Generator[int, None, None]], object], places: int
+) -> None:
+    """The interpreter runs no handler where a generator is closed, or thrown into: its `finally` comes first."""
+    has_ended = False
+
+    def generate() -> Generator[int, None, None]:
+        nonlocal has_ended
+        try:
+            yield 1
+            yield 2
+        finally:
+            has_ended = True
+
+    for place in (None, *range(1, places + 1)):
+        generator, has_ended = generate(), False
+        next(generator)
+        with suppress(Cut), interrupted_at(place, (__file__,)) as counted:
+            resume(generator)
+        assert counted.count == places and counted.has_raised == bool(place)
+        generator.close()
+        assert has_ended
 
 
 def lone_call(client: Client) -> None:
