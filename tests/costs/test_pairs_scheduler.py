@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from scaler_protocol import codes
+from scaler_protocol.codec import encode_task_error
 from scaler_protocol.columns import join_ids, join_u16, join_u32
 from scaler_protocol.ids import GraphId, TaskId
-from scaler_protocol.messages import Cancel, Capability, Hello, Results, Submit, TaskHeader, WorkerOffer
+from scaler_protocol.keys import Identity
+from scaler_protocol.messages import Cancel, Capability, Hello, Results, Submit, TaskError, TaskHeader, WorkerOffer
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Settled
 from tests.costs.test_growth import bytecodes_of
@@ -52,8 +54,9 @@ class World:
         offer = WorkerOffer(name, capabilities, credit, 0)
         self.core.handle(Opened(peer(name), Hello(1, 1, codes.ROLE_WORKER, peer(name), worker=offer), WELCOME), 0.0)
 
-    def open(self, name: str) -> None:
-        self.core.handle(Opened(peer(name), Hello(1, 1, codes.ROLE_CLIENT, peer(name)), WELCOME), 0.0)
+    def open(self, name: str, user: str = "") -> None:
+        identity = Identity(user, frozenset({codes.ROLE_CLIENT}), False, bytes(32), 0.0) if user else None
+        self.core.handle(Opened(peer(name), Hello(1, 1, codes.ROLE_CLIENT, peer(name)), WELCOME, identity), 0.0)
 
     def tell(self, name: str, message: Any) -> None:
         self.core.handle(Received(peer(name), 1, message), 0.0)
@@ -116,6 +119,14 @@ def clients_with_a_task(world: World, size: int) -> None:
     world.settle()
 
 
+def users_with_an_urgent_task(world: World, size: int) -> None:
+    """Which says nothing of the tasks of others."""
+    for number, one in enumerate(ids_of(2, size)):
+        world.open(f"client{number}", f"user{number}")
+        world.tell(f"client{number}", batch([one], capabilities=OTHERS, priority=-LATER))
+    world.settle()
+
+
 def idle_clients(world: World, size: int) -> None:
     for number in range(size):
         world.open(f"client{number}")
@@ -142,6 +153,7 @@ NEIGHBOURS = (
     tasks_in_a_line,
     tasks_that_wait_for_others,
     clients_with_a_task,
+    users_with_an_urgent_task,
     idle_clients,
     full_workers,
     idle_workers,
@@ -157,6 +169,19 @@ def runs_a_task(world: World, one: TaskId) -> None:
     holder = next(worker for worker in world.core.tables.workers.values() if one in worker.held)
     world.core.handle(Received(holder.peer_id, 1, Results(one, b"v", join_u32([1]), credit=100)), 0.0)
     world.settle()
+
+
+def loses_a_processor(world: World, one: TaskId) -> None:
+    """Its task runs once more, on the same worker."""
+    world.tell("small", batch([one]))
+    world.settle()
+    died = encode_task_error(TaskError(code=codes.PROCESSOR_DIED, exit_code=1, message="died"))
+    for attempt, status, value in ((1, codes.STATUS_PROCESSOR_DIED, died), (2, codes.STATUS_SUCCESS, b"v")):
+        holder = next(worker for worker in world.core.tables.workers.values() if one in worker.held)
+        columns = {"statuses": bytes([status]), "attempts": join_u16([attempt])}
+        results = Results(one, value, join_u32([len(value)]), credit=100, **columns)
+        world.core.handle(Received(holder.peer_id, 1, results), 0.0)
+        world.settle()
 
 
 def cancels_a_task(world: World, one: TaskId) -> None:
@@ -175,7 +200,7 @@ def comes_and_goes(world: World, one: TaskId) -> None:
     world.settle()
 
 
-ROUNDS = (runs_a_task, cancels_a_task, comes_and_goes)
+ROUNDS = (runs_a_task, loses_a_processor, cancels_a_task, comes_and_goes)
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)

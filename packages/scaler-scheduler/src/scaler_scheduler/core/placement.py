@@ -96,19 +96,24 @@ def _place_elsewhere(tables: Tables) -> None:
     elsewhere, tables.elsewhere = tables.elsewhere, []
     for chunk, index, worker in elsewhere:
         other = _other(tables, chunk.combination.key, worker)
-        if other is None or tables.families.may_not_begin(chunk):
+        if other is None:
             continue
-        if tables.ready.take_one(chunk, index):
+        if not tables.families.may_not_begin(chunk) and tables.ready.take_one(chunk, index):
             _dispatch(tables, other, chunk, range(index, index + 1))
-            other.load_changed()
+        other.load_changed()
 
 
 def _other(tables: Tables, key: ClassKey, worker: Worker) -> Worker | None:
+    """Returns the least loaded worker besides this one. The caller reports `load_changed`."""
     if not tables.ready.comes_first(key):
         return None
     index = tables.load_indexes.of(key, tables.ready.classes.values())
-    others = [other for other in index.members if other is not worker and index.room(other) > 0]
-    return min(others, key=lambda other: len(other.held), default=None)
+    is_passed = False
+    while (found := index.pop_least_loaded()) is not None and found[0] is worker:
+        is_passed = True
+    if is_passed:
+        worker.load_changed()
+    return None if found is None else found[0]
 
 
 def _dispatch(tables: Tables, worker: Worker, chunk: Chunk, indexes: Indexes) -> None:

@@ -13,7 +13,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice, repeat
+from itertools import chain, islice, repeat, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.ids import TaskId
@@ -350,6 +350,7 @@ class ReadyQueue:
         self.classes: dict[ClassKey, ReadyClass] = {}
         self._index_of = index_of
         self._order: list[ReadyClass] = []  #: the same, the most urgent first
+        self._of_user: dict[tuple[int, str], list[ReadyClass]] = {}  #: those of one depth and one user, alike
         #: the lines of each client, and some in which it has nothing any more
         self._of_client: dict[Client, dict[ReadyClass, None]] = {}
         #: those that take amounts which ancestors could lend
@@ -370,7 +371,8 @@ class ReadyQueue:
                 self._forget_empty()
             self._last_number += 1
             ready = self.classes[key] = ReadyClass(key, self._index_of(key), self._last_number)
-            insort(self._order, ready, key=lambda one: one.urgency)
+            for order in (self._order, self._of_user.setdefault((key.negative_depth, key.user), [])):
+                insort(order, ready, key=lambda one: one.urgency)
             if ready.may_borrow:
                 self._borrowing[ready] = None
         if ready.add(chunk, indexes, at_front=at_front):
@@ -441,13 +443,12 @@ class ReadyQueue:
         return [ready for ready in self._order if ready.count]
 
     def comes_first(self, key: ClassKey) -> bool:
-        """Returns whether nothing that some worker can take goes before tasks of this class."""
-        for ready in self._order:
-            if ready.urgency >= key.urgency:
-                break
-            if ready.count and ready.index.members and ready.key.is_before(key):
-                return False
-        return True
+        """Returns whether nothing that some worker can take goes before tasks of this class: neither deeper tasks, nor
+        more urgent ones of the same user, among which those of other users are not looked for."""
+        deeper = takewhile(lambda ready: ready.key.negative_depth < key.negative_depth, self._order)
+        own = self._of_user.get((key.negative_depth, key.user), ())
+        before = chain(deeper, takewhile(lambda ready: ready.urgency < key.urgency, own))
+        return not any(ready.count and ready.index.members for ready in before)
 
     def placeable(self, *, is_lending: bool) -> Iterable[tuple[ReadyClass, int]]:
         """Returns those that may find a place now, in their order, each with the number of users that wait beside it.
@@ -471,6 +472,9 @@ class ReadyQueue:
         """Seldom: only when there may be twice as many as are in use."""
         self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
         self._order = [ready for ready in self._order if ready.key in self.classes]
+        self._of_user.clear()
+        for ready in self._order:
+            self._of_user.setdefault((ready.key.negative_depth, ready.key.user), []).append(ready)
         self._borrowing = {ready: None for ready in self._order if ready.may_borrow}
         for client, lines in list(self._of_client.items()):
             for ready in [one for one in lines if one.key not in self.classes]:
