@@ -131,7 +131,7 @@ class Agent:
             actions.KillProcessor: lambda action: self._zygote.kill(action.processor),
             actions.StopProcessor: lambda action: self._links[action.processor].leave(),
             actions.Log: self._log,
-            actions.TellStatus: lambda action: setattr(self, "_status_at", 0.0),
+            actions.TellStatus: self._hasten_status,
             actions.Remember: lambda action: self._endpoint.remember(action.generation),
             actions.AwaitAcknowledgement: self._await_acknowledgement,
             actions.Finish: self._finish,
@@ -214,6 +214,9 @@ class Agent:
         self._endpoint.send(self._status.read(self.core, self._endpoint.round_trip_seconds, now))
         self._endpoint.ping(now)
         self._status_at = now + self._config.heartbeat_seconds
+
+    def _hasten_status(self, action: actions.TellStatus) -> None:
+        self._status_at = 0.0
 
     def _read_links(self, ready: dict[int, int], now: float) -> list[ProcessorLink]:
         """Those where tasks have ended."""
