@@ -1,8 +1,4 @@
-"""What one client does costs a scheduler the same whatever the others have: laws over pairs of sizes.
-
-Each case has a small client, and neighbours of which it is not a part. The bytecodes for what the small client does,
-from its message to the end of the turn, are counted beside few neighbours and beside many.
-"""
+"""What one client does costs a scheduler the same whatever the others have (see `pairs`)."""
 
 from __future__ import annotations
 
@@ -19,12 +15,9 @@ from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Cancel, Capability, Hello, Results, Submit, TaskError, TaskHeader, WorkerOffer
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Settled
-from tests.costs.test_growth import bytecodes_of
+from tests.costs.pairs import WARM, assert_same_beside_any
 from tests.support.scheduler_story import FUNCTION, WELCOME, peer
 
-FEW, MANY = 32, 1_024
-WARM = 3
-"""Rounds before one is counted: the first ones load, learn and make room."""
 OTHERS = (Capability("other"),)
 #: less urgent than what the small client submits, or its tasks would have to wait for them
 LATER = -5
@@ -208,14 +201,5 @@ ROUNDS = (runs_a_task, loses_a_processor, cancels_a_task, comes_and_goes)
 def test_a_small_client_costs_the_same_beside_any_neighbours(
     does: Callable[[World, TaskId], None], neighbours: Callable[[World, int], None]
 ) -> None:
-    few, many = (_counted(does, neighbours, size) for size in (FEW, MANY))
-    assert many <= 1.3 * few + 200, f"{many:,} steps beside {MANY:,} neighbours, {few:,} beside {FEW}"
-
-
-def _counted(does: Callable[[World, TaskId], None], neighbours: Callable[[World, int], None], size: int) -> int:
-    world = World()
-    neighbours(world, size)
-    *before, last = ids_of(0xFE, WARM + 1)
-    for one in before:
-        does(world, one)
-    return bytecodes_of(lambda: does(world, last))
+    ids = ids_of(0xFE, WARM + 1)
+    assert_same_beside_any(World, neighbours, lambda world, number: does(world, ids[number]))

@@ -1,4 +1,4 @@
-"""What one peer does costs a storage the same whatever the others have: laws over pairs of sizes."""
+"""What one peer does costs a storage the same whatever the others have (see `pairs`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.messages import Duplicate, Get, Hello, Put, Release, ReleaseOwner, Welcome
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_storage.core import StorageCore, Tick
-from tests.costs.test_growth import bytecodes_of
+from tests.costs.pairs import assert_same_beside_any
 from tests.support.scheduler_story import peer
 
-FEW, MANY = 32, 1_024
-WARM = 3
-"""Rounds before one is counted: the first ones load and learn."""
 WELCOME = Welcome(version=1, server_id=PeerId(b"storage".ljust(16, b".")), incarnation=1, session_id=1)
 
 
@@ -153,13 +150,4 @@ ROUNDS = (stores_and_releases, waits_for_a_value, names_a_value_again, comes_and
 def test_a_small_client_costs_the_same_beside_any_neighbours(
     does: Callable[[World, int], None], neighbours: Callable[[World, int], None]
 ) -> None:
-    few, many = (_counted(does, neighbours, size) for size in (FEW, MANY))
-    assert many <= 1.3 * few + 200, f"{many:,} steps beside {MANY:,} neighbours, {few:,} beside {FEW}"
-
-
-def _counted(does: Callable[[World, int], None], neighbours: Callable[[World, int], None], size: int) -> int:
-    world = World()
-    neighbours(world, size)
-    for number in range(WARM):
-        does(world, number)
-    return bytecodes_of(lambda: does(world, WARM))
+    assert_same_beside_any(World, neighbours, does)
