@@ -128,6 +128,13 @@ class WorkerPeer(Dialer):
         rows = [Result(task.id, attempt or task.attempt, status, kind, value) for task in tasks]
         return self.send_batch("results", write_results(rows), credit=credit)
 
+    def next_after(self, held: Task) -> Task:
+        """Ends this task, and returns the one that is dispatched in its place. (SCH-25)"""
+        self.finish(held)
+        self.fence()
+        (following,) = self.expect_dispatch(1, "SCH-25")
+        return following
+
     def credit(self, limit: int, reserve: int = 0) -> int:
         return self.send("credit", limit=limit, nestedReserve=reserve)
 
