@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
-from tests.support.session_sides import ONE, THREE, TWO, Server
+from tests.support.session_sides import ONE, THREE, TWO, Dialer, Server
 from tests.support.session_words import CANCEL, HELLO, PEER, REPLY
 
 from scaler_protocol import codes
@@ -122,6 +123,37 @@ def test_a_new_life_replaces_the_session_and_tells_the_old_socket() -> None:  # 
     (where, error), (_, welcome) = server.sent()
     assert where == ONE and isinstance(error.message, Error) and error.message.code == codes.SESSION_REPLACED
     assert isinstance(welcome.message, Welcome)
+
+
+@pytest.mark.parametrize("resume", [Resume(), Resume(4711, 3)], ids=["new", "after-another-server"])
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_dialer_that_was_welcomed_too_late_is_told_from_one_that_begins_anew(is_used: bool, resume: Resume) -> None:
+    server = Server()
+    server.opened(hello=replace(HELLO, resume=resume))
+    if is_used:
+        server.say(ONE, CANCEL, seq=1)
+        server.round()
+    server.say(TWO, replace(HELLO, incarnation=1))
+    assert [(type(event), event.is_again) for event in server.round()] == [(Lost, not is_used), (Opened, not is_used)]
+
+
+def test_a_busy_server_that_reads_two_dials_at_once_meets_one_dialer() -> None:
+    server, dialer = Server(), Dialer()
+    for routing_id in (ONE, TWO):
+        dialer.round()
+        (envelope,) = dialer.sent()
+        server.say(routing_id, envelope.message)
+        dialer.now = dialer.core.next_deadline() or math.inf
+    events = server.round() + server.round()  # each round takes one of the two
+    told = [(type(event), event.is_again) for event in events if isinstance(event, (Opened, Lost))]
+    assert told == [(Opened, False), (Lost, True), (Opened, True)]
+
+
+def test_another_hello_begins_anew() -> None:
+    server = Server()
+    server.opened()
+    server.say(TWO, replace(HELLO, incarnation=1, features=("x",)))
+    assert [event.is_again for event in server.round()] == [False, False]
 
 
 def test_a_late_hello_of_an_earlier_life_changes_nothing() -> None:  # HSK-14

@@ -19,6 +19,8 @@ _ROLE_NAMES = {
 
 
 def log_session(event: SessionEvent, name_of: Callable[[PeerId], str]) -> None:
+    if isinstance(event, (Opened, Lost)) and event.is_again:
+        return
     if isinstance(event, Opened):
         role = _ROLE_NAMES[event.hello.role]
         name = event.hello.worker.name or event.hello.manager.name or name_of(event.peer_id)

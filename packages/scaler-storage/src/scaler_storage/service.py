@@ -266,7 +266,7 @@ def _log(event: SessionEvent, lines: LineBudget, now: float) -> None:
     if isinstance(event, Opened):
         who = event.hello.software
         logging.debug("ObjectStorageServer: %s joined (%s, process %d)", who.name, who.host, who.process_id)
-    elif isinstance(event, Lost) and event.is_orderly:
+    elif isinstance(event, Lost) and (event.is_orderly or event.is_again):
         logging.debug("ObjectStorageServer: peer %s is gone: %s", event.peer_id.hex()[:8], event.text or "goodbye")
     elif not lines.admits(now):
         return

@@ -25,6 +25,9 @@ class Opened:
     welcome: Welcome
     identity: Identity | None = None
     """On a server with keys: whose session this is, for as long as it lasts. Otherwise None. (SES-30)"""
+    is_again: bool = False
+    """On a server: it takes the place of a session of the same Hello that was never used, since its Welcome came too
+    late. The `Lost` before has the same mark, and both are no news to people."""
 
 
 class Received(NamedTuple):
@@ -60,6 +63,7 @@ class Lost:
     is_orderly: bool
     #: LEASE_EXPIRED of a dialer: how long it has waited for a sign of the server, awake
     silent_seconds: float = 0.0
+    is_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,11 @@ def judge(hello: Hello, current: Hello, session_id: int, channel: Channel) -> Ve
     return Verdict.REPEATED if _is_unused(channel) else Verdict.STALE
 
 
+def is_again(hello: Hello, current: Hello, channel: Channel) -> bool:
+    """Returns whether a dialer that was not welcomed in time says the same once more, on another socket."""
+    return _is_unused(channel) and replace(hello, incarnation=current.incarnation, resume=current.resume) == current
+
+
 def _is_unused(channel: Channel) -> bool:
     """The dialer has not shown that it knows of this session."""
     return channel.received_seq == 0 and channel.acknowledged_seq == 0

@@ -103,7 +103,7 @@ class Parting(Outlet):
             self.transmissions.append((session.routing_id, frames))
         self._end(session, code, text, is_orderly=is_orderly)
 
-    def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool) -> None:
+    def _end(self, session: ServerSession, code: int, text: str, *, is_orderly: bool, is_again: bool = False) -> None:
         session.is_over = True
         session.channel.close()
         del self._by_peer[session.peer_id]
@@ -111,7 +111,7 @@ class Parting(Outlet):
         self._parked.pop(session.peer_id, None)
         if session.carrier is not None:
             self._dismiss(session.carrier)
-        self._events.append(Lost(session.peer_id, code, text, is_orderly))
+        self._events.append(Lost(session.peer_id, code, text, is_orderly, is_again=is_again))
 
     def _dismiss(self, routing_id: RoutingId) -> None:
         del self._by_routing[routing_id]

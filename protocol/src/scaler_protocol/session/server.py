@@ -345,7 +345,7 @@ class SessionServer(Parting):
             self.full_count += 1
             self._refuse(routing_id, hello, proof, handshake.full(self.terms, len(self._by_peer)), now)
         elif current is None:
-            self._open(routing_id, hello, proof, found, now)
+            self._open(routing_id, hello, proof, found, now, is_again=False)
         elif current.routing_id == routing_id and current.hello == hello:
             self._say_outside(current, self._encode(current.welcome, 0, current.channel.received_seq))
         elif self._events:
@@ -384,7 +384,9 @@ class SessionServer(Parting):
         else:
             self._attach(current, routing_id, hello, verdict, now)
 
-    def _open(self, routing_id: RoutingId, hello: Hello, proof: Proof, identity: Identity | None, now: float) -> None:
+    def _open(
+        self, routing_id: RoutingId, hello: Hello, proof: Proof, identity: Identity | None, now: float, is_again: bool
+    ) -> None:
         self._last_session_id += 1
         welcome = handshake.welcome(self.terms, hello, identity, self._last_session_id)
         allowed = None if self.terms.allowed_messages is None else self.terms.allowed_messages.get(hello.role)
@@ -397,7 +399,7 @@ class SessionServer(Parting):
         self._deadlines.watch(session)
         self._vanished.watch(session)
         self.transmissions.append((routing_id, self._encode(welcome, 0, 0)))
-        self._events.append(Opened(hello.peer_id, hello, welcome, identity))
+        self._events.append(Opened(hello.peer_id, hello, welcome, identity, is_again))
         self.admission.audit(Judged(hello, proof, identity))
 
     def _replace(
@@ -414,8 +416,9 @@ class SessionServer(Parting):
             # With this error, a second peer with this id stops. Otherwise it would dial again and replace the first.
             error = Error(codes.SESSION_REPLACED, 0, True, text, "SES-12")
             self.transmissions.append((current.routing_id, self._encode(error, 0, 0)))
-        self._end(current, codes.SESSION_REPLACED, text, is_orderly=False)
-        self._open(routing_id, hello, proof, identity, now)
+        is_again = handshake.is_again(hello, current.hello, current.channel)
+        self._end(current, codes.SESSION_REPLACED, text, is_orderly=False, is_again=is_again)
+        self._open(routing_id, hello, proof, identity, now, is_again)
 
     def _attach(
         self, session: ServerSession, routing_id: RoutingId, hello: Hello, verdict: Verdict, now: float

@@ -346,13 +346,12 @@ class SchedulerCore:
             worker.may_stack = FEATURE_STACKS in event.welcome.features
             worker.may_sample_stacks = FEATURE_STACK_SAMPLES in event.welcome.features
             self.tables.has_idled = True
-            place = cluster_events.place_of(event.hello.software)
-            self.tables.events.note_joined(worker.name, place)
+            if not event.is_again:
+                self.tables.events.note_joined(worker.name, cluster_events.place_of(event.hello.software))
             self._recovery.worker_came(worker, event, now)
             self._scaler.worker_joined(worker)
         elif event.hello.role == ROLE_MANAGER:
-            hello = pools.of_user(event.hello, event.identity)
-            self._scaler.manager_joined(event.peer_id, hello, event.identity)
+            self._scaler.manager_joined(event.peer_id, pools.of_user(event.hello, event.identity), event.identity)
         elif event.hello.role == ROLE_MONITOR:
             self._controls.joined(event.peer_id, event.identity)
 
@@ -369,7 +368,8 @@ class SchedulerCore:
             self._recovery.is_at_work |= bool(self.tables.presentation.departed)
         elif worker is not None:
             text = membership.parting_text(self.tables, worker, event.text)
-            self.tables.events.note_gone(worker.name, text, len(worker.held), is_orderly=event.is_orderly)
+            if not event.is_again:
+                self.tables.events.note_gone(worker.name, text, len(worker.held), is_orderly=event.is_orderly)
             self._scaler.worker_left(worker)
             membership.worker_left(self.tables, worker, event.text, is_orderly=event.is_orderly)
         elif not self._scaler.manager_left(event.peer_id):
