@@ -177,6 +177,16 @@ def loses_a_processor(world: World, one: TaskId) -> None:
         world.settle()
 
 
+def misses_its_function(world: World, one: TaskId) -> None:
+    world.tell("small", batch([one]))
+    world.settle()
+    holder = next(worker for worker in world.core.tables.workers.values() if one in worker.held)
+    error = encode_task_error(TaskError(code=codes.NO_SUCH_OBJECT, message="the task's function is lost"))
+    columns = {"statuses": bytes([codes.STATUS_REFUSED]), "credit": 100}
+    world.core.handle(Received(holder.peer_id, 1, Results(one, error, join_u32([len(error)]), **columns)), 0.0)
+    world.settle()
+
+
 def cancels_a_task(world: World, one: TaskId) -> None:
     world.tell("small", batch([one], capabilities=OTHERS))
     world.settle()
@@ -193,7 +203,7 @@ def comes_and_goes(world: World, one: TaskId) -> None:
     world.settle()
 
 
-ROUNDS = (runs_a_task, loses_a_processor, cancels_a_task, comes_and_goes)
+ROUNDS = (runs_a_task, loses_a_processor, misses_its_function, cancels_a_task, comes_and_goes)
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)

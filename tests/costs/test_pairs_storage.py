@@ -27,6 +27,7 @@ class World:
 
     def __init__(self) -> None:
         self.core = StorageCore()
+        self.now = 0.0
         self.open("scheduler", codes.ROLE_SCHEDULER)
         for name in ("small", "other"):
             self.open(name)
@@ -41,9 +42,9 @@ class World:
         self.tell(name, Put(1, identifier, peer(owner or name), total_bytes, 0, b"v"))
 
     def do(self, event: Any) -> None:
-        self.core.handle(event, 0.0)
-        while self.core.next_deadline() == 0.0:
-            self.core.handle(Tick(), 0.0)
+        self.core.handle(event, self.now)
+        while (deadline := self.core.next_deadline()) is not None and deadline <= self.now:
+            self.core.handle(Tick(), self.now)
 
 
 # ---------------------------------------------------------------- neighbours
@@ -126,6 +127,13 @@ def waits_for_a_value(world: World, number: int) -> None:
     world.tell("small", Release(2, peer("small"), one))
 
 
+def waits_in_vain(world: World, number: int) -> None:
+    """As a worker for a function that was never stored."""
+    world.tell("small", Get(1, object_id(9, number), 0, 0, 0.01))
+    world.now += 0.02
+    world.do(Tick())
+
+
 def names_a_value_again(world: World, number: int) -> None:
     one, other = object_id(9, number), object_id(8, number)
     world.put("small", one)
@@ -142,7 +150,7 @@ def comes_and_goes(world: World, number: int) -> None:
     world.tell("scheduler", ReleaseOwner(1, peer(name)))
 
 
-ROUNDS = (stores_and_releases, waits_for_a_value, names_a_value_again, comes_and_goes)
+ROUNDS = (stores_and_releases, waits_for_a_value, waits_in_vain, names_a_value_again, comes_and_goes)
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
