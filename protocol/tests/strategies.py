@@ -72,7 +72,7 @@ def _field(field: FieldPlan, is_peer_id: bool) -> st.SearchStrategy[Any]:
         return st.just(b"")
     if field.name == "owners":
         return st.lists(ids, max_size=3).map(b"".join)
-    if field.name in ("owner_objects", "owner_bytes"):  # of two owners: both columns have as many
+    if field.name in ("owner_objects", "owner_bytes", "owner_user_bytes"):  # of two owners: all columns have as many
         return st.binary(min_size=16, max_size=16)
     simple = {"text": texts, "data": payloads, "bool": st.booleans(), "float32": _floats(32), "float64": _floats(64)}
     return simple[field.kind] if field.kind in simple else _integers(field.kind)

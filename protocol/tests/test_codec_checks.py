@@ -181,6 +181,7 @@ def test_what_breaks_no_clause_passes() -> None:
         Release(0, task_id(1), twice),
         StorageStatusRequest(0, task_id(1) * 1_000),
         StorageStatus(0, owner_objects=bytes(16), owner_bytes=bytes(16)),
+        StorageStatus(0, owner_objects=bytes(16), owner_bytes=bytes(16), owner_user_bytes=bytes(16)),
     ]
     for message in fine:
         envelope, *payload = codec.encode(message)
@@ -200,6 +201,7 @@ def test_what_breaks_no_clause_passes() -> None:
         StorageStatusRequest(1, b"x" * 17),
         StorageStatus(1, owner_objects=bytes(8)),
         StorageStatus(1, owner_objects=bytes(9), owner_bytes=bytes(9)),
+        StorageStatus(1, owner_objects=bytes(16), owner_bytes=bytes(16), owner_user_bytes=bytes(8)),
         Put(1, b"short", task_id(1), 0, 0, b""),
     ],
     ids=lambda message: type(message).__name__,

@@ -85,6 +85,7 @@ from scaler_protocol.messages import (
     TaskSamples,
     Timers,
     Unit,
+    UserEntry,
     Value,
     WaitingClass,
     Watch,
@@ -231,7 +232,7 @@ FULL: list[Message] = [
         7, 10, 2, 2**34, 3, join_u64([2**33, 0]), join_u64([2**34, 0]), 2**35, 2**20, 2**36, 2**37, 2**36 + 1,
         "No space left on device",
         (ObjectEntry(OBJECT, PEER, 3, 2**40, 60.5, True, "prix", codes.OBJECT_RESULT), ObjectEntry()),
-        (HostTraffic("n1", 2**41, 2**42), HostTraffic()),
+        (HostTraffic("n1", 2**41, 2**42), HostTraffic()), 2**38, join_u64([2**34, 0]),
     ),
     SnapshotRequest(8),
     Watch(("status", "tasks", "graphs", "logs", "x-weather")),
@@ -258,6 +259,7 @@ FULL: list[Message] = [
         recovery_seconds=1.5, expected_count=2**31, presented_count=7,
         repeat_counts=(Count("worker_lost", 2**33), Count("x-moon", 1)),
         queued_buckets=bytes((0, 29, 60)), queued_bucket_counts=join_u64([2**39, 1, 2]), queued_seconds=2**33 + 0.5,
+        users=(UserEntry("ána", 2**33, 2**34, 2**35), UserEntry()), user_task_limit=2**36, user_task_bytes_limit=2**37,
     ),
     ManagerStatus(
         3, 8, (Unit("u1", codes.UNIT_RUNNING, "job 17"), Unit("u2", codes.UNIT_STARTING, "", ("w1", "w2"))), "no quota"

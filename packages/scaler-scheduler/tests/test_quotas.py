@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tests.support.scheduler_story import Story, peer
 
 from scaler_protocol.codes import ROLE_CLIENT
+from scaler_protocol.columns import join_u64
 from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Error
+from scaler_protocol.messages import Error, StorageStatus, UserEntry
 from scaler_scheduler.core import Policy, Send, Settled
+from scaler_scheduler.core.monitor import USERS_LIMIT
 
 ANA, BEN = (Identity(user, frozenset({ROLE_CLIENT}), False, bytes(32)) for user in ("ana", "ben"))
 REFUSED = "c <- Error 306 (LIM-35)"
@@ -119,6 +122,48 @@ def test_a_large_batch_that_is_looked_at_in_portions() -> None:
         story.handle(Settled())
     assert [client.unfinished_count for client in story.core.tables.clients.values()] == [4]
     assert story.core.tables.refused_count == 1
+
+
+def test_monitors_are_told_what_users_have_of_what_they_may_have() -> None:
+    """Those that are nearest to a limit come first. (MON-68, MON-70)"""
+    story = Story(Policy(user_tasks=10, user_task_bytes=20))
+    for name, identity in (("a", ANA), ("b", ANA), ("c", BEN), ("d", None)):
+        story.client(name, identity=identity)
+        story.submit(name, [f"{name}0"] if identity is BEN else named(name, 2))
+    story.submit("c", ["c" + 10 * "1"])
+    story.settle()
+
+    def told() -> tuple[UserEntry, ...]:
+        return story.core.snapshot(0.0).users
+
+    ana, ben = UserEntry("ana", 4, 8), UserEntry("ben", 2, 13)
+    assert told() == (ben, ana), "and a session without a user is not listed"
+    status = story.core.snapshot(0.0)
+    assert (status.user_task_limit, status.user_task_bytes_limit) == (10, 20)
+    owned = story.core.owned_objects
+    request = owned.request()
+    of_users = join_u64([0, 90, 5, 0])
+    none = bytes(8 * 4)
+    answer = StorageStatus(
+        request.request_id, owner_objects=none, owner_bytes=none, user_limit_bytes=100, owner_user_bytes=of_users
+    )
+    assert owned.told(answer) == StorageStatus(request.request_id, user_limit_bytes=100)
+    assert told() == (replace(ana, object_bytes=90), replace(ben, object_bytes=5))
+    owned.told(replace(answer, user_limit_bytes=0, owner_user_bytes=b""))
+    assert told() == (ben, ana), "the storage has no quota any more"
+    story.lost("c")
+    story.settle()
+    assert told() == (ana,)
+
+
+def test_of_many_users_those_are_told_that_are_nearest_to_a_limit() -> None:
+    story = Story(FEW)
+    for number in range(USERS_LIMIT + 5):
+        identity = replace(ANA, user=f"u{number}")
+        story.client(f"c{number}", identity=identity)
+        story.submit(f"c{number}", named(f"t{number}.", 2 if number > USERS_LIMIT else 1))
+    users = story.core.snapshot(0.0).users
+    assert len(users) == USERS_LIMIT and [one.task_count for one in users[:5]] == [2, 2, 2, 2, 1]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,9 +8,20 @@ from collections import Counter
 import pytest
 
 from scaler_protocol import codes
+from scaler_protocol.columns import split_u64
 from scaler_protocol.ids import ObjectId, PeerId
 from scaler_protocol.keys import Identity, Keyring, own_family
-from scaler_protocol.messages import Duplicate, Hello, Message, ObjectReply, Put, Release, Welcome
+from scaler_protocol.messages import (
+    Duplicate,
+    Hello,
+    Message,
+    ObjectReply,
+    Put,
+    Release,
+    StorageStatus,
+    StorageStatusRequest,
+    Welcome,
+)
 from scaler_protocol.session import Opened, Received
 from scaler_storage.core import CoreLimits, Send, StorageCore, invariants
 from scaler_storage.core.actions import Action
@@ -144,6 +155,23 @@ def test_what_a_storage_of_before_has_kept_counts() -> None:
     table.release(oid("a"), name("c"))
     table.release(oid("a"), name("new"))
     assert not by_user.of_user
+
+
+def test_a_scheduler_is_told_what_the_users_of_owners_have() -> None:
+    """With a quota alone. Of an owner without objects the user is not known. (MON-69)"""
+    for limits, most, had in ((LIMITS, 100, [60, 60, 0, 0]), (CoreLimits(), 0, [])):
+        told = Told(limits)
+        for client, user in (("c", "ana"), ("d", "ana"), ("e", "ben")):
+            told.open(client, user)
+        told.put("c", "a", 20)
+        told.put("d", "b", 40)
+        owners = b"".join(map(name, ("c", "d", "e", "gone")))
+        told.open("s", "svc", codes.ROLE_SCHEDULER)
+        told.open("w", "svc", codes.ROLE_WORKER)
+        for asker, expected in (("s", had), ("w", [])):
+            status = told.ask(asker, StorageStatusRequest, owners)
+            assert isinstance(status, StorageStatus)
+            assert (status.user_limit_bytes, split_u64(status.owner_user_bytes)) == (most, tuple(expected))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -145,3 +145,51 @@ def what_a_client_owns_is_shown(scene: Scene) -> None:
     for status in (*watcher.of("status"), snapshot(watcher)):
         columns = status["storage"]["ownerObjects"], status["storage"]["ownerBytes"]
         scene.equal(columns, (b"", b""), "the columns of owners in `storage`")
+
+
+@case("MON-68", variant="bounded", seconds=30.0)
+def users_are_told_with_what_they_have_and_may_have(scene: Scene) -> None:
+    """The variant `bounded` lets each user have thirty unfinished tasks. A session without a user is not listed."""
+    watcher = scene.peer("monitor")
+    first, second, other = (scene.client(is_open=False) for _ in range(3))
+    ana, _, bo = (_of(scene, peer, user) for peer, user in ((first, "ana"), (second, "ana"), (other, "bö")))
+    for peer in (first, second, other):
+        peer.open()
+    tasks = first.submit(1) + second.submit(2)
+    other.submit(1)
+    scene.settle(first, second, other)
+
+    def told() -> dict[str, int]:
+        return {one["user"]: one["taskCount"] for one in snapshot(watcher)["users"]}
+
+    scene.equal(told(), {ana: 3, bo: 1} if ana else {}, "the unfinished tasks of users", "MON-68")
+    status = snapshot(watcher)
+    sizes = {one["user"]: one["taskBytes"] for one in status["users"]}
+    scene.check(not ana or sizes[ana] >= 3 * sizes[bo] > 0, f"the bytes of arguments are {sizes}", "MON-68")
+    limits = status["userTaskLimit"], status["userTaskBytesLimit"] > 0
+    scene.equal(limits, (30, True), "userTaskLimit, and whether there is a userTaskBytesLimit", "MON-68")
+    first.cancel(tasks[0])
+    scene.settle(first)
+    scene.equal(told(), {ana: 2, bo: 1} if ana else {}, "the unfinished tasks when one has ended", "MON-68")
+
+
+@case("MON-70", seconds=40.0)
+def users_are_told_with_what_the_storage_says_of_them(scene: Scene) -> None:
+    """Of their clients without objects it says nothing."""
+    first, second, watcher = scene.client(is_open=False), scene.client(is_open=False), scene.monitor("status")
+    ana, _ = (_of(scene, peer, "ana") for peer in (first, second))
+    for peer in (first, second):
+        peer.open()
+    scene.settle(first, second)
+    expected = {ana: 2**40} if ana else {}
+    scene.storage.user_limit = 2**41
+    scene.storage.user_bytes = {first.peer_id: 2**40}
+
+    def told() -> tuple[int, dict[str, int]]:
+        status = snapshot(watcher)
+        return status["storage"]["userLimitBytes"], {one["user"]: one["objectBytes"] for one in status["users"]}
+
+    scene.pump.until(lambda: told() == (2**41, expected), 15.0)
+    scene.equal(told(), (2**41, expected), "userLimitBytes, and objectBytes by user", "MON-70")
+    for status in (*watcher.of("status"), snapshot(watcher)):
+        scene.equal(status["storage"]["ownerUserBytes"], b"", "the column of users in `storage`", "MON-70")

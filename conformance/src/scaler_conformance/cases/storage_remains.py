@@ -373,3 +373,37 @@ def a_scheduler_is_told_what_owners_have(scene: Scene) -> None:
     expect((0, 0), (0, 0), (1, 10))
     for asker in (other, scene.requester("worker"), scene.requester("monitor")):
         expect(asker=asker)
+
+
+@case("MON-69", variant="bounded")
+def a_scheduler_is_told_what_the_user_of_each_owner_has(scene: Scene) -> None:
+    """The variant `bounded` lets each user have 1 MiB."""
+    peer, scheduler = scene.requester(), scene.requester("scheduler")
+
+    def told(asker: StoragePeer) -> tuple[int, tuple[int, ...]]:
+        request = asker.next_request()
+        asker.send("storageStatusRequest", requestId=request, owners=new_id() + peer.peer_id)
+        status = asker.reply(request).body
+        return status["userLimitBytes"], tuple(one for (one,) in struct.iter_unpack("<Q", status["ownerUserBytes"]))
+
+    scene.equal(
+        told(scheduler), (2**20, (0, 0)), "userLimitBytes and ownerUserBytes before there are objects", "MON-69"
+    )
+    first, second = peer.new_object(), peer.new_object()
+    peer.store(first, bytes(10))
+    peer.store(second, bytes(20))
+    scene.equal(told(scheduler), (2**20, (0, 30)), "userLimitBytes and ownerUserBytes", "MON-69")
+    peer.expect_done(peer.release(first))
+    scene.equal(told(scheduler)[1], (0, 20), "ownerUserBytes when an object is released", "MON-69")
+    for asker in (peer, scene.requester("worker"), scene.requester("monitor")):
+        scene.equal(told(asker)[1], (), "ownerUserBytes, told to another role", "MON-69")
+
+
+@case("MON-69")
+def a_storage_without_a_quota_tells_of_none(scene: Scene) -> None:
+    peer, scheduler = scene.requester(), scene.requester("scheduler")
+    peer.store(peer.new_object(), bytes(10))
+    request = scheduler.next_request()
+    scheduler.send("storageStatusRequest", requestId=request, owners=peer.peer_id)
+    status = scheduler.reply(request).body
+    scene.equal((status["userLimitBytes"], status["ownerUserBytes"]), (0, b""), "userLimitBytes and ownerUserBytes")

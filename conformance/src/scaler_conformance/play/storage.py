@@ -28,6 +28,9 @@ class StorageHost(Host):
         self.features = frozenset({"live-owners"})
         self.values: dict[bytes, bytes] = {}
         self.owners: dict[bytes, set[bytes]] = {}
+        #: for cases: what each user may have, and what the user has to whom each of these owners belongs
+        self.user_limit = 0
+        self.user_bytes: dict[bytes, int] = {}
         #: every request, with who made it
         self.requests: list[tuple[Guest, Message]] = []
         #: for cases of shared memory: answer every PutShared with UNREADABLE_FILE …
@@ -229,6 +232,7 @@ class StorageHost(Host):
             ownerCount=len({owner for owners in self.owners.values() for owner in owners}),
             memoryBytes=sum(map(len, self.values.values())),
             **self._owned(message["owners"] if guest.role == "scheduler" else b""),
+            userLimitBytes=self.user_limit,
             largest=self._largest(message["largestCount"] if guest.role == "scheduler" else 0),
         )
 
@@ -250,7 +254,10 @@ class StorageHost(Host):
         owned = [[one for one, its_owners in self.owners.items() if owner in its_owners] for owner in owners]
         counts, sizes = map(len, owned), (sum(len(self.values[one]) for one in ids) for ids in owned)
         packing = struct.Struct(f"<{len(owners)}Q")
-        return {"ownerObjects": packing.pack(*counts), "ownerBytes": packing.pack(*sizes)}
+        told = {"ownerObjects": packing.pack(*counts), "ownerBytes": packing.pack(*sizes)}
+        if self.user_limit:
+            told["ownerUserBytes"] = packing.pack(*(self.user_bytes.get(owner, 0) for owner in owners))
+        return told
 
 
 def _must_share(guest: Guest, what: str) -> None:

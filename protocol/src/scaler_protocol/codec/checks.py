@@ -94,6 +94,9 @@ def _check_owned(status: StorageStatus, limits: Limits) -> None:
     if len(status.owner_objects) % 8 or len(status.owner_objects) != len(status.owner_bytes):
         sizes = f"{len(status.owner_objects)} bytes beside {len(status.owner_bytes)}"
         raise _bad_column("ownerObjects", f"{sizes}, which are not as many numbers of 8 bytes in both")
+    if status.owner_user_bytes and len(status.owner_user_bytes) != len(status.owner_objects):
+        text = f"{len(status.owner_user_bytes)} bytes beside {len(status.owner_objects)}, which are not as many or none"
+        raise _bad_column("ownerUserBytes", text)
 
 
 def _bad_column(name: str, text: str) -> CodecError:

@@ -153,6 +153,14 @@ class FunctionEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class UserEntry:
+    user: str = ""
+    task_count: int = 0
+    task_bytes: int = 0
+    object_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     request_id: int = 0
     sequence: int = 0
@@ -195,6 +203,9 @@ class ClusterStatus:
     queued_buckets: bytes = b""
     queued_bucket_counts: bytes = b""
     queued_seconds: float = 0.0
+    users: tuple[UserEntry, ...] = ()
+    user_task_limit: int = 0
+    user_task_bytes_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

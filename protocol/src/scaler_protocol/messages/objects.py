@@ -141,3 +141,5 @@ class StorageStatus:
     disk_trouble: str = ""
     largest: tuple[ObjectEntry, ...] = ()
     traffic: tuple[HostTraffic, ...] = ()
+    user_limit_bytes: int = 0
+    owner_user_bytes: bytes = b""

@@ -84,6 +84,20 @@ struct ClusterStatus @0xe1c3f5d34fb0d8f4 {
   # task until a worker was given it. (MON-60)
   queuedBucketCounts @39 :Data;   # u64·n: how many. A task that was given to two workers counts twice
   queuedSeconds @40 :Float64;     # all these times added up
+
+  users @41 :List(UserEntry);
+  # What users have of what each user may have; of many users those that are nearest to a limit. Empty without keys. (MON-68)
+  userTaskLimit @42 :UInt64;       # unfinished tasks that each user may have; zero: not known (LIM-35)
+  userTaskBytesLimit @43 :UInt64;  # bytes of their arguments; zero: not known
+}
+
+struct UserEntry @0xd38f6a17c2b94e05 {
+  # What one user has of what each user may have. (MON-68, MON-70)
+  user @0 :Text;         # as in ClientEntry
+  taskCount @1 :UInt64;  # unfinished; these two as LIM-35 counts them
+  taskBytes @2 :UInt64;  # of their arguments
+  objectBytes @3 :UInt64;
+  # Of values in the storage, as LIM-36 counts them; zero if the storage has no quota. The limit is `userLimitBytes` of `storage`
 }
 
 struct FunctionEntry @0xc7d1e5a3928b4f06 {

@@ -124,6 +124,9 @@ struct StorageStatus @0xd9f1c2fe7e5e5c3b {
   diskTrouble @12 :Text;        # why values could not be moved when it was last tried; empty: they could (MON-28)
   largest @13 :List(ObjectEntry);  # some of the largest objects, the largest first (MON-53)
   traffic @14 :List(HostTraffic);  # what peers of each host have sent and been sent since the start (MON-53)
+  userLimitBytes @15 :UInt64;      # bytes of values that each user may have (LIM-36); zero: any number (MON-69)
+  ownerUserBytes @16 :Data;
+  # u64·n, or empty: how many of these bytes the user has to whom each of the owners belongs that the request names (MON-69)
 }
 
 struct ObjectEntry @0x9f27c6e05d13ab84 {

@@ -102,6 +102,7 @@ class Combinations:
     def __init__(self) -> None:
         self.users: dict[User, UserCombinations] = {}
         self.further_count = 0  #: of each user those besides the first ones
+        self.object_bytes_limit = 0  #: of each user in the storage, as that has said last; 0: none (MON-69)
 
     def join(self, user: User) -> UserCombinations:
         of_user = self.users.get(user)

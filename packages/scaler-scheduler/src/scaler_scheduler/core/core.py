@@ -173,7 +173,7 @@ class SchedulerCore:
         self._controls = control.Controls(self.tables)
         self._sampler = Sampler(self.tables, self.stack_sampler)
         self._keeper = keeping.Keeper(self.tables)
-        self.owned_objects = OwnedObjects(self.tables.clients, self.tables.display, self.tables.known_objects)
+        self.owned_objects = OwnedObjects(self.tables)
         self._namer = live_owners.Namer(self.tables)
         self._recovery = recovering.Recovery(self.tables, server_id)
         self._confirmer = confirming.Confirmer(self.tables, self._keeper.tell, progress)

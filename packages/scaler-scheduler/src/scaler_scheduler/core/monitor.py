@@ -13,9 +13,11 @@ from scaler_protocol.messages import (
     ClusterStatus,
     Count,
     ManagerEntry,
+    UserEntry,
     WaitingClass,
     WorkerEntry,
 )
+from scaler_scheduler.core.combinations import UserCombinations
 from scaler_scheduler.core.function_counts import bucket_columns
 from scaler_scheduler.core.ready import ClassKey, ReadyClass, named_by_user
 from scaler_scheduler.core.scaling.manager import Manager
@@ -25,6 +27,7 @@ from scaler_scheduler.core.tables import Client, Tables
 #: The status stays one small message however many functions are in use.
 FUNCTIONS_LIMIT = 100
 CLASSES_LIMIT = 20
+USERS_LIMIT = 100
 
 
 def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event: int) -> ClusterStatus:
@@ -50,7 +53,30 @@ def snapshot(tables: Tables, managers: Iterable[Manager], now: float, told_event
         queued_buckets=queued_buckets,
         queued_bucket_counts=queued_counts,
         queued_seconds=tables.functions.queued_seconds,
+        users=_users(tables),
+        user_task_limit=tables.policy.user_tasks,
+        user_task_bytes_limit=tables.policy.user_task_bytes,
     )
+
+
+def _users(tables: Tables) -> tuple[UserEntry, ...]:
+    """Returns what users have of their quotas, those nearest to a limit first. Without keys there are none. (MON-68)"""
+    object_bytes: dict[UserCombinations, int] = {}
+    for client in tables.clients.values():
+        # The storage knows the user of those owners alone that own something.
+        object_bytes[client.combinations] = max(object_bytes.get(client.combinations, 0), client.user_object_bytes)
+    limits = tables.policy.user_tasks, tables.policy.user_task_bytes, tables.combinations.object_bytes_limit
+
+    def nearness(one: UserEntry) -> float:
+        had = one.task_count, one.task_bytes, one.object_bytes
+        return max(has / limit for has, limit in zip(had, limits, strict=True) if limit)
+
+    entries = (
+        UserEntry(user, one.task_count, one.task_bytes, object_bytes.get(one, 0))
+        for user, one in tables.combinations.users.items()
+        if isinstance(user, str)
+    )
+    return tuple(nlargest(USERS_LIMIT, entries, key=nearness))
 
 
 def _client(tables: Tables, client: Client) -> ClientEntry:

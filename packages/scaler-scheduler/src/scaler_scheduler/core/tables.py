@@ -97,7 +97,7 @@ class Client:
         "_last_header", "_own", "chunks", "combinations", "generation", "given_bytes", "grant", "graphs", "holds",
         "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "number", "object_bytes",
         "object_count", "payload_limit", "peer_id", "rows_limit", "share", "software", "unfinished_count",
-        "window",
+        "user_object_bytes", "window",
     )  # fmt: skip
 
     def __init__(
@@ -144,6 +144,7 @@ class Client:
         #: what it owns in the storage, as that has said last (MON-27)
         self.object_count = 0
         self.object_bytes = 0
+        self.user_object_bytes = 0  #: what its user has there of its quota (MON-69)
         self._last_header = self._own = TaskHeader(client=peer_id)
         self.combinations = combinations  #: those of its user
         #: of the scheduler, as headers of this client's tasks carry it (SCH-61)

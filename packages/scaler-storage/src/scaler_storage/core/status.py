@@ -8,6 +8,7 @@ that are shown may then be smaller than others, by less than a factor of two.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from itertools import islice
 
 from scaler_protocol import codes
@@ -51,7 +52,18 @@ def status_of(
         disk_limit_bytes=0 if disk_limit is None or disk_limit >= UNLIMITED else disk_limit,
         disk_room_bytes=spilling.room_bytes,
         disk_trouble=spilling.trouble,
+        user_limit_bytes=spilling.limits.user_bytes or 0,
+        owner_user_bytes=_of_users(objects, owners),
     )
+
+
+def _of_users(objects: ObjectTable, owners: Sequence[bytes]) -> bytes:
+    """Returns what the user of each owner has; nothing if users have no quota. (MON-69)"""
+    if objects.by_user is None:
+        return b""
+    # The user of an owner without objects is not known.
+    families = (objects.family_of(PeerId(owner)) for owner in owners)
+    return join_u64([0 if family is None else objects.by_user.has(family) for family in families])
 
 
 class Largest:
