@@ -7,8 +7,11 @@ import contextlib
 import pytest
 
 from scaler import Client
+from scaler.monitoring import Subscription, users_of
 from scaler.utility.exceptions import QuotaError
 from scaler_protocol import codes
+from scaler_protocol.keys import KeyOptions
+from scaler_protocol.messages import ClusterStatus
 from tests.integration.test_keys import Keyed
 from tests.support import tasks
 from tests.support.processes import Stage, until
@@ -60,6 +63,35 @@ def test_a_user_at_its_quota_in_the_storage_does_not_hinder_another(stage: Stage
         assert len(other.submit(bytes, 300_000).result(WAIT)) == 300_000
         del held
         until(lambda: is_stored(second), "what is released gives room back")
+
+
+def test_a_watcher_is_told_how_near_each_user_is_to_its_quotas(stage: Stage) -> None:
+    """As Prometheus, the page and `scaler_top` show it. (MON-68, MON-70)"""
+    keyed = Keyed(stage, scheduler=("--user-tasks", "50"), storage=("--user-limit", "1MiB"))
+    bo, cy = (keyed.ticket(f"{user}.key", codes.ROLE_CLIENT, user=user) for user in ("bo", "cy"))
+    watching = KeyOptions(key_file=keyed.ticket("watch.key", codes.ROLE_MONITOR, user="wim"))
+    with (
+        keyed.client(bo) as first, keyed.client(bo) as second, keyed.client(cy) as other,
+        Subscription(keyed.address, keys=watching) as watcher,
+    ):  # fmt: skip
+        held = first.send_object(bytes(600_000))
+        tasks_of = [
+            [client.submit_verbose(tasks.square, (one,), {}, capabilities={"nowhere": -1}) for one in range(5)]
+            for client in (first, second, other)
+        ]
+
+        def told() -> dict[str, tuple[int, int, bool]]:
+            watcher.poll(0.1)
+            users = users_of(watcher.state.status or ClusterStatus())
+            return {one.name: (one.task_count, one.task_limit, one.stored_bytes > 600_000) for one in users}
+
+        expected = {"bo": (10, 50, True), "cy": (5, 50, False)}
+        until(lambda: {name: told().get(name) for name in expected} == expected, "users are told with their quotas")
+        bos = next(one for one in users_of(watcher.state.status or ClusterStatus()) if one.name == "bo")
+        assert bos.stored_bytes_limit == 2**20 and bos.nearest() == ("stored values", bos.stored_bytes / 2**20)
+        for future in (future for futures in tasks_of for future in futures):
+            future.cancel()
+        del held
 
 
 def is_stored(client: Client) -> bool:

@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     ProcessorStatus,
     Software,
     StorageStatus,
+    UserEntry,
     WaitingClass,
     WorkerEntry,
     WorkerStatus,
@@ -124,6 +125,20 @@ def test_users_have_series_where_there_are_users() -> None:
     names = ("clients", "workers", "tasks", "objects", "object_bytes")
     assert [value(state, f"scaler_user_{name}", user="ana") for name in names] == [2, 0, 7, 6, 70]
     assert sum(1 for name, _ in told(state) if name == "scaler_user_tasks") == 2
+
+
+def test_users_have_series_of_their_quotas() -> None:
+    """Not without keys; and not of the storage if it has no quota, for then it does not count what users have."""
+    users = (UserEntry("ana", 7, 300, 50), UserEntry(AWKWARD, 1, 0, 0), UserEntry(readable(AWKWARD), 2, 9, 9))
+    limits = {"task_limit": 10, "task_limit_bytes": 400, "stored_limit_bytes": 100}
+    status = replace(STATUS, users=users, user_task_limit=10, user_task_bytes_limit=400)
+    state = replace(LIVE, status=replace(status, storage=replace(status.storage, user_limit_bytes=100)))
+    assert {name: value(state, f"scaler_user_{name}") for name in limits} == limits
+    names = ("tasks", "task_bytes", "stored_bytes")
+    assert [value(state, f"scaler_user_{name}", user="ana") for name in names] == [7, 300, 50]
+    awkward = readable(AWKWARD)
+    assert [value(state, "scaler_user_task_bytes", user=user) for user in (awkward, f"{awkward}#2")] == [0, 9]
+    assert not [name for name, _ in told(replace(LIVE, status=status)) if name.startswith("scaler_user_stored")]
 
 
 def value(state: ClusterState, name: str, /, **labels: str) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from scaler.monitoring import ClusterState, Condition
+from scaler.monitoring import ClusterState, Condition, UserFigures
 from scaler.top.board import board_of
 from scaler.top.columns import BY_KEY, COLUMNS, Sorting, row_of
 from scaler.top.formats import byte_text, columns_of, cpu_text, lag_text, name_text, plain
@@ -109,10 +109,7 @@ def test_users_in_a_report() -> None:
     told = json.loads(as_json(of_users()))
     assert [one["user"] for one in told["workers"]] == ["ana", "\x1b[31mbo", ""]
     assert [(one["user"], one["object_count"], one["object_bytes"]) for one in told["clients"]][1] == ("ana", 30, 0)
-    assert told["users"][0] == {
-        "name": "ana", "client_count": 2, "worker_count": 1, "task_count": 1_012, "object_count": 33,
-        "object_bytes": 2 * MIB,
-    }  # fmt: skip
+    assert told["users"][0] == asdict(UserFigures("ana", 2, 1, 1_012, 33, 2 * MIB))
 
 
 def test_formats() -> None:

@@ -23,7 +23,7 @@ from scaler.ui.model import names_of
 from scaler.ui.tally import Tally
 from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS
 from scaler_protocol.errors import readable
-from scaler_protocol.messages import ClusterStatus, WorkerEntry
+from scaler_protocol.messages import ClusterStatus, UserEntry, WorkerEntry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS_TYPE = exposition.CONTENT_TYPE_LATEST
@@ -63,6 +63,7 @@ class _Cluster(Collector):
             yield from _tasks(state.status)
             yield from _functions(state.status)
             yield from _users(state.status)
+            yield from _quotas(state.status)
             yield from _storage(state.status)
             yield from _managers(state.status)
             yield from _workers(state.status, self._tally)
@@ -187,12 +188,34 @@ _USER_GAUGES: tuple[tuple[str, str, Callable[[UserFigures], float]], ...] = (
     ("scaler_user_object_bytes", "Values of these objects.", lambda one: one.object_bytes),
 )
 
+_QUOTAS: tuple[tuple[str, str, str, Callable[[UserEntry], float]], ...] = (
+    ("task_bytes", "task_limit_bytes", "Arguments of a user's unfinished tasks", lambda one: one.task_bytes),
+    ("stored_bytes", "stored_limit_bytes", "Values of a user in the storage", lambda one: one.object_bytes),
+)
+
 
 def _users(status: ClusterStatus) -> Iterable[Metric]:
     """No series in a cluster without keys."""
     named = list(_labelled(((one.name,), one) for one in users_of(status)))
     for name, text, value in _USER_GAUGES if named else ():
         family = GaugeMetricFamily(name, text, labels=["user"])
+        for values, one in named:
+            family.add_metric(values, value(one))
+        yield family
+
+
+def _quotas(status: ClusterStatus) -> Iterable[Metric]:
+    """What users have of what each user may have. The scheduler tells of those that are nearest to a limit (MON-68)."""
+    if not status.users:
+        return
+    yield _gauge("scaler_user_task_limit", "Unfinished tasks that each user may have.", status.user_task_limit)
+    named = list(_labelled(((one.user,), one) for one in status.users))
+    limits = (status.user_task_bytes_limit, status.storage.user_limit_bytes)
+    for (name, limit_name, text, value), limit in zip(_QUOTAS, limits, strict=True):
+        if not limit:
+            continue  # a storage without a quota does not count what users have
+        yield _gauge(f"scaler_user_{limit_name}", f"{text}: as much as each may have.", limit)
+        family = GaugeMetricFamily(f"scaler_user_{name}", f"{text}, as its quota counts them.", labels=["user"])
         for values, one in named:
             family.add_metric(values, value(one))
         yield family
