@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler_protocol.messages import ClusterEvent
+from scaler_protocol.messages import ClusterEvent, UserEntry
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import (
     NASTY,
@@ -181,3 +181,14 @@ def test_a_worker_that_ends_nothing_is_told_from_one_with_a_long_task(page: Page
     assert [rows.nth(number).evaluate("one => one.className.trim()") for number in range(3)] == ["silent", "", ""]
     page.get_by_role("searchbox").fill("nothing")
     seen(page.locator("#worker-count"), "1 of 3 workers, 1 of them ends nothing")
+
+
+def test_a_user_is_shown_with_the_quota_that_is_nearest(page: Page, served: ServedPage) -> None:
+    """One that is about to be refused stands out. (MON-68)"""
+    users = (UserEntry("ana", 95, 2**20), UserEntry("bo", 3, 2**21), UserEntry("<b>cy"))
+    served.tell(replace(status([]), users=users, user_task_limit=100, user_task_bytes_limit=2**22))
+    rows = page.locator("#users tbody tr")
+    seen(rows.first, "tasks 95.0%")
+    seen(rows.nth(1), "arguments 50.0%")
+    seen(rows.nth(2), "<b>cy")
+    assert [rows.nth(number).evaluate("one => one.className.trim()") for number in range(3)] == ["silent", "", ""]

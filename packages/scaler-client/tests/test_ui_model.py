@@ -52,9 +52,10 @@ def test_users_are_told_with_what_is_theirs() -> None:
     drawn = graph(["a"], [2], [[]])
     drawn = replace(drawn, graphs=tuple(replace(one, client_id=owner.peer_id) for one in drawn.graphs))
     told = dict(take(model, message, drawn, state=whole))
+    no_quota = {"arguments": 0, "quota": "", "part": 0.0}
     assert told["status"]["status"]["users"] == [
-        {"name": "ana", "clients": 1, "workers": 0, "tasks": 3, "objects": 5, "bytes": 70},
-        {"name": "bo", "clients": 0, "workers": 1, "tasks": 0, "objects": 0, "bytes": 0},
+        {"name": "ana", "clients": 1, "workers": 0, "tasks": 3, "objects": 5, "bytes": 70, **no_quota},
+        {"name": "bo", "clients": 0, "workers": 1, "tasks": 0, "objects": 0, "bytes": 0, **no_quota},
     ]
     assert [one["user"] for one in told["status"]["status"]["clients"]] == ["ana", ""]
     assert told["status"]["status"]["workers"][0]["user"] == "bo" and told["graphs"]["graphs"][0]["user"] == "ana"

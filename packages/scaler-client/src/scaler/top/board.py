@@ -162,14 +162,20 @@ def _client_text(client: ClientEntry) -> str:
 
 
 def _users(status: ClusterStatus) -> Iterable[Section]:
-    """In a cluster with keys: the unfinished tasks of each user, and its objects with their memory."""
+    """In a cluster with keys: the unfinished tasks of each user, its objects with their memory, and the largest part
+    that it has of a quota, unless the scheduler tells of none."""
     users = users_of(status)
     if users:
         figures = [(count_text(u.task_count), count_text(u.object_count), byte_text(u.object_bytes)) for u in users]
+        title = "user_to_tasks_objects_mem"
+        if status.users:
+            parts = [user.nearest() for user in users]
+            figures = [(*row, f"{part:.0%}" if name else "-") for row, (name, part) in zip(figures, parts, strict=True)]
+            title += "_quota"
         widths = [max(map(len, texts)) for texts in zip(*figures, strict=True)]
         texts = [" ".join(map(str.rjust, row, widths)) for row in figures]
         names = [name_text(user.name) for user in users]
-        yield Section("user_to_tasks_objects_mem", tuple(zip(names, texts, strict=True)))
+        yield Section(title, tuple(zip(names, texts, strict=True)))
 
 
 def _functions(status: ClusterStatus) -> Iterable[Section]:

@@ -294,6 +294,7 @@ def _object(one: ObjectEntry) -> Json:
 
 
 def _user(one: UserFigures) -> Json:
+    quota, part = one.nearest()
     return {
         "name": one.name,
         "clients": one.client_count,
@@ -301,6 +302,9 @@ def _user(one: UserFigures) -> Json:
         "tasks": one.task_count,
         "objects": one.object_count,
         "bytes": one.object_bytes,
+        "arguments": one.task_bytes,
+        "quota": quota,
+        "part": part,
     }
 
 

@@ -8,6 +8,8 @@ export const isSilent = (worker) => worker.silent > SILENT_SECONDS;
 const STILL_SECONDS = 10;
 const begun = (worker) => worker.processors.filter(([, , , , task]) => task).length;
 export const isStill = (worker) => !isSilent(worker) && worker.still > STILL_SECONDS && worker.held > begun(worker);
+// A user that has so much of a quota is about to be refused.
+const NEAR = 0.9;
 
 export const STATES_EXPLAINED = {
   success: "It returned a value.", failed: "Its function raised an exception.",
@@ -36,9 +38,12 @@ export function allTables({ chosen, choose, openTask, cancelAll, errorOf }) {
       { key: "tasks", title: "Control", kind: "control", show: (tasks) => (tasks ? "Cancel all its tasks" : ""), button: cancelAll }, text("language", "Language"),
     ], { caption: "Clients, with their unfinished tasks", empty: "no client is connected" }),
     users: new Table(at("users"), [
-      user("name"), number("tasks", "Tasks"), number("objects", "Objects"), number("bytes", "Memory", bytes),
+      user("name"), number("tasks", "Tasks"), number("arguments", "Arguments", bytes),
+      number("objects", "Objects"), number("bytes", "Memory", bytes),
+      number("part", "Nearest quota", (part, { quota }) => (quota ? `${quota} ${percent(part)}` : "–")),
       number("clients", "Clients"), number("workers", "Workers"),
-    ], { caption: "Users, with their unfinished tasks, their objects and the memory of these", empty: "this cluster has no keys, so users are not known" }),
+    ], { caption: "Users, with their unfinished tasks, their objects and the memory of these", empty: "this cluster has no keys, so users are not known",
+      rowClass: (row) => bad(row.part > NEAR) }),
     messages: new Table(at("messages"), [
       text("kind", "Message"), number("sent", "Sent"), number("received", "Received"),
     ], { caption: "Messages of the scheduler by kind" }),
