@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 
 from scaler import Client
+from scaler.explain.__main__ import told as told_of
 from scaler.monitoring import Subscription, users_of
+from scaler.monitoring.asking import answer
 from scaler.utility.exceptions import QuotaError
 from scaler_protocol import codes
 from scaler_protocol.keys import KeyOptions
-from scaler_protocol.messages import ClusterStatus
+from scaler_protocol.messages import ClusterStatus, Explain, Explanation
 from tests.integration.test_keys import Keyed
 from tests.support import tasks
 from tests.support.processes import Stage, until
@@ -39,8 +42,11 @@ def test_a_user_at_its_quota_of_tasks_and_of_bytes_does_not_hinder_another(stage
         until(lambda: has_room(second), "ended tasks have given room back")
         large = [first.submit_verbose(len, (bytes(60_000),), {}, capabilities=nowhere) for _ in range(3)]
         assert first.submit(tasks.square, 3).result(WAIT) == 9
+        refused = second.submit(len, bytes(60_000))
         with pytest.raises(QuotaError, match=r"user bo .*--user-task-bytes"):
-            second.submit(len, bytes(60_000)).result(WAIT)
+            refused.result(WAIT)
+        told = second.explain(refused)
+        assert re.search(r"user bo has 0\.2 MiB of arguments .* may have 0\.2 MiB \(--user-task-bytes\)", told), told
         assert other.submit(len, bytes(60_000)).result(WAIT) == 60_000
         for future in large:
             future.cancel()
@@ -89,6 +95,12 @@ def test_a_watcher_is_told_how_near_each_user_is_to_its_quotas(stage: Stage) -> 
         until(lambda: {name: told().get(name) for name in expected} == expected, "users are told with their quotas")
         bos = next(one for one in users_of(watcher.state.status or ClusterStatus()) if one.name == "bo")
         assert bos.stored_bytes_limit == 2**20 and bos.nearest() == ("stored values", bos.stored_bytes / 2**20)
+        refused = second.submit(bytes, 600_000)
+        with pytest.raises(QuotaError):
+            refused.result(WAIT)
+        explained = told_of(answer(watcher, Explain(1, refused.task_id), Explanation, WAIT), keyed.address)
+        for text in (second.explain(refused), explained):
+            assert re.search(r"has 0\.6 MiB in the object storage, and .* 1\.0 MiB \(--user-limit\)", text), text
         for future in (future for futures in tasks_of for future in futures):
             future.cancel()
         del held
