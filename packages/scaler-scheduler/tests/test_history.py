@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import replace
 
@@ -12,12 +13,14 @@ from scaler_protocol.codec import encode, encode_task_error
 from scaler_protocol.codes import (
     KIND_INLINE,
     LEASE_EXPIRED,
+    ROLE_CLIENT,
     STATUS_CANCELED,
     STATUS_FAILED,
     STATUS_REFUSED,
     TASK_RAISED,
 )
 from scaler_protocol.ids import TaskId, shown_task
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     Cancel,
     ClusterEvent,
@@ -30,6 +33,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import Policy, cluster_events, history, shapes
+from scaler_scheduler.core.encoded_size import size_of_failure
 
 ERROR = TaskError(TASK_RAISED, "builtins.ValueError", "larger than 3\nand a second line", "Traceback of ana's program")
 PROFILE = struct.pack("<QQQ", 250_000_000, 125_000_000, 4096)
@@ -306,3 +310,78 @@ def test_events_are_bounded_and_one_line_each(monkeypatch: pytest.MonkeyPatch) -
     assert story.core.snapshot(story.now).event_count == cluster_events.EVENTS_KEPT + 6, (
         "a limit is told of once a while"
     )
+
+
+# ------------------------------------------------------------ several users
+
+USERS = ("ana", "ben", "cy")
+
+
+def story_of_users() -> Story:
+    story = Story(Policy(shows_texts=True))
+    for user in USERS:
+        story.client(user, identity=Identity(user, frozenset({ROLE_CLIENT}), False, bytes(32)))
+    story.worker("w", credit=1000)
+    return story
+
+
+def fail(story: Story, user: str, *names: str, text: str = "") -> None:
+    story.submit(user, list(names))
+    story.actions()
+    story.receive("w", failed(*names, error=replace(ERROR, text=text)))
+    while story.core.tables.backlog.jobs:
+        story.actions()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_user_has_of_its_share_is_kept_whatever_others_have(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law: a user keeps all failures, and their texts, as long as it has less than an equal part of the places and
+    of the bytes."""
+    places, size = 30, 15_000
+    monkeypatch.setattr(history, "FAILURES_KEPT", places)
+    monkeypatch.setattr(history, "FAILURE_BYTES", size)
+    monkeypatch.setattr(history, "WHOLE_KEPT", 2)
+    choose = random.Random(seed)
+    story = story_of_users()
+    modest = {"ben": choose.randint(1, places // 3), "cy": choose.randint(1, 3)}
+    had: dict[str, dict[bytes, str]] = {user: {} for user in modest}
+    for step in range(150):
+        story.now += 0.1
+        user = choose.choices(USERS, (8, 1, 1))[0]
+        name, text = f"{user}{step}", "x" * choose.choice((0, 100, 4_000) if user == "ana" else (0, 100))
+        if user in modest and len(had[user]) == modest[user]:
+            continue
+        fail(story, user, name, text=text)
+        if user in had:
+            had[user][task(name)] = text
+        kept = story.core.history(story.now).failures
+        assert len(kept) <= places and sum(map(size_of_failure, kept)) <= size
+        assert list(kept) == sorted(kept, key=lambda one: -one.age_seconds), "the oldest first"
+        for one, tasks in had.items():
+            own = {failure.task_id: failure.text for failure in kept if failure.user == one}
+            assert sum(map(size_of_failure, (each for each in kept if each.user == one))) <= size / len(USERS)
+            assert own == tasks, f"what is kept of {one}"
+
+
+def test_a_user_beyond_the_rate_hides_no_failures_of_others() -> None:
+    story = story_of_users()
+    fail(story, "ana", *(f"a{number}" for number in range(2 * history.BURST)))
+    fail(story, "ben", *(f"b{number}" for number in range(history.FAILURES_OF_EACH + 3)))
+    fail(story, "cy", "c0")
+    samples = told(story)
+    by_user = [sum(one.user == user for one in samples.failures) for user in USERS]
+    each = history.FAILURES_OF_EACH
+    assert by_user == [history.BURST + each, each, 1]
+    assert samples.failed_count == 2 * history.BURST + each + 3 + 1
+    story.now += 1.0
+    fail(story, "ben", "later")
+    assert [one.task_id for one in told(story).failures] == [task("later")]
+
+
+def test_what_users_have_beyond_the_rate_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "BURST", 2)
+    story = story_of_users()
+    story.core.tables.history._left = 2
+    for user in USERS:
+        fail(story, user, *(f"{user}{number}" for number in range(4)))
+    assert len(told(story).failures) == 4, "twice the rate at most"

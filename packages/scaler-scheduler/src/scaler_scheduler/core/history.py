@@ -2,15 +2,19 @@
 
 Failures are kept one by one, because each may be the one that a person looks for. Of successes the last are kept, some
 of each message of a worker. All of it is bounded, whatever clients, tasks and workers send.
+
+Users share the room for failures: where there is too little, the user that has the most of it loses some. So a user
+that has less than an equal part keeps all, whatever others do. Without keys all clients are of one user.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 from scaler_protocol.codec import CodecError, decode_task_error
@@ -39,6 +43,8 @@ WHOLE_KEPT = 32
 FAILURES_PER_SECOND = 200
 """More than this are counted, and not described."""
 BURST = 200
+FAILURES_OF_EACH = 5
+"""Of each user so many a second more are described, as many as the above of all users together."""
 TYPE_CHARACTERS, LINE_CHARACTERS, TEXT_CHARACTERS = 200, 300, 4_000
 OUTCOMES_KEPT = 65_536
 """Tasks of graphs that did not succeed: of more than that, it is forgotten how the first ended."""
@@ -87,6 +93,34 @@ class _Unread(NamedTuple):
     accounts: tuple[str, ...]
 
 
+class _OfUser:
+    """The failures of one user, the oldest first, numbered and with the time of each."""
+
+    __slots__ = ("bare_count", "kept", "size")
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[int, float, TaskFailure]] = deque()
+        #: bytes in a message
+        self.size = 0
+        #: so many of the oldest have no text and no accounts any more
+        self.bare_count = 0
+
+    def shrink(self) -> None:
+        """Forgets the texts of one failure, those of the last few excepted, or else the oldest failure."""
+        if self.bare_count >= len(self.kept) - WHOLE_KEPT:
+            self.forget()
+            return
+        number, at, long = self.kept[self.bare_count]
+        bare = replace(long, text="", accounts=())
+        self.kept[self.bare_count] = number, at, bare
+        self.size -= size_of_failure(long) - size_of_failure(bare)
+        self.bare_count += 1
+
+    def forget(self) -> None:
+        self.size -= size_of_failure(self.kept.popleft()[2])
+        self.bare_count = max(0, self.bare_count - 1)
+
+
 class History:
     def __init__(self, display: DisplayIds, *, shows_texts: bool = False) -> None:
         self._display = display
@@ -96,15 +130,17 @@ class History:
         #: to read an error takes tens of microseconds: that is left to `tick`, so that no turn becomes long, as far as
         #: there is room
         self._unread: deque[tuple[float, _Unread]] = deque()
-        self._failures: deque[tuple[float, TaskFailure]] = deque()
-        self._failure_bytes = 0
-        #: so many of the oldest failures have no text and no accounts any more
-        self._bare_count = 0
-        #: how many of the last are not published yet
-        self._new_count = 0
+        #: of users that have some
+        self._failures: dict[str, _OfUser] = {}
+        #: of all users
+        self._failure_count = self._failure_bytes = 0
+        #: of the last one, and of the last that was published
+        self._number = self._told_number = 0
         self._failed_count = 0
         self._left = float(BURST)
         self._left_at = 0.0
+        #: described though there were more than are, since the last `tick`
+        self._beyond: Counter[str] = Counter()
         #: of tasks of graphs that did not succeed, the oldest first
         self.outcomes: dict[TaskId, int] = {}
         self.successes: deque[Success] = deque(maxlen=SUCCESSES_KEPT)
@@ -121,7 +157,7 @@ class History:
     def failed(self, chunk: Chunk, row: Row, worker: str, lost: Sequence[str], deaths: Deaths | None) -> None:
         """A task ended, and neither well nor canceled. `lost` and `deaths`: what became of earlier attempts."""
         self._failed_count += 1
-        if self._left < 1 and (self.now <= self._left_at or not self._refill()):
+        if self._left < 1 and (self.now <= self._left_at or not self._refill()) and not self._has_own(chunk):
             return  # there are more than are described
         self._left -= 1
         failure = record_of(
@@ -155,6 +191,14 @@ class History:
         self._left = min(BURST, self._left + (self.now - self._left_at) * FAILURES_PER_SECOND)
         self._left_at = self.now
         return self._left >= 1
+
+    def _has_own(self, chunk: Chunk) -> bool:
+        """Whether its user has some of its own left, when all have used up what they share."""
+        user = chunk.client.user
+        if not user or self._left <= -BURST or self._beyond[user] >= FAILURES_OF_EACH:
+            return False
+        self._beyond[user] += 1
+        return True
 
     def note_outcomes(self, chunk: Chunk, ids: Sequence[TaskId], status: int) -> None:
         """Of tasks of one batch of a graph that did not succeed."""
@@ -191,6 +235,7 @@ class History:
     def tick(self) -> None:
         """About once a second: read the errors of the failures since, and forget the oldest outcomes."""
         self.told_left = TOLD_PER_SECOND
+        self._beyond.clear()
         while self._unread:
             self._read_one()
         excess = len(self.outcomes) - OUTCOMES_KEPT
@@ -208,39 +253,51 @@ class History:
             self._add(at, _described(unread, error, shows_texts=self._shows_texts))
 
     def _add(self, at: float, failure: TaskFailure) -> None:
-        """All failures that are kept fit into one message. So texts are forgotten first, those of the last few failures
-        excepted, and then the oldest failures."""
-        self._failures.append((at, failure))
-        self._failure_bytes += size_of_failure(failure)
-        self._new_count += 1
-        while self._failure_bytes > FAILURE_BYTES and self._bare_count < len(self._failures) - WHOLE_KEPT:
-            noted_at, long = self._failures[self._bare_count]
-            bare = replace(long, text="", accounts=())
-            self._failures[self._bare_count] = noted_at, bare
-            self._failure_bytes -= size_of_failure(long) - size_of_failure(bare)
-            self._bare_count += 1
-        while len(self._failures) > FAILURES_KEPT or self._failure_bytes > FAILURE_BYTES:
-            self._failure_bytes -= size_of_failure(self._failures.popleft()[1])
-            self._bare_count = max(0, self._bare_count - 1)
-        self._new_count = min(self._new_count, len(self._failures))
+        """All failures that are kept fit into one message."""
+        self._number += 1
+        own = self._failures.setdefault(failure.user, _OfUser())
+        own.kept.append((self._number, at, failure))
+        size = size_of_failure(failure)
+        own.size += size
+        self._failure_bytes += size
+        self._failure_count += 1
+        users = self._failures.values()
+        while self._failure_bytes > FAILURE_BYTES and users:
+            self._lessen(max(users, key=lambda one: one.size), _OfUser.shrink)
+        while self._failure_count > FAILURES_KEPT:
+            self._lessen(max(users, key=lambda one: len(one.kept)), _OfUser.forget)
+
+    def _lessen(self, one: _OfUser, how: Callable[[_OfUser], None]) -> None:
+        user, size, count = one.kept[0][2].user, one.size, len(one.kept)
+        how(one)
+        self._failure_bytes -= size - one.size
+        self._failure_count -= count - len(one.kept)
+        if not one.kept:
+            del self._failures[user]
 
     # ------------------------------------------------------------ what is told
 
     def new_failures(self, now: float) -> tuple[tuple[TaskFailure, ...], int]:
         """Since the last time; and how many they were, those that are not described among them."""
         self.tick()
-        new = list(self._failures)[len(self._failures) - self._new_count :]
-        count, self._new_count, self._failed_count = self._failed_count, 0, 0
+        new = self._since(self._told_number)
+        count, self._told_number, self._failed_count = self._failed_count, self._number, 0
         return _aged(new, now), max(count, len(new))
 
     def all_failures(self, now: float) -> tuple[TaskFailure, ...]:
         self.tick()
-        return _aged(self._failures, now)
+        return _aged(self._since(0), now)
+
+    def _since(self, number: int) -> list[tuple[float, TaskFailure]]:
+        """Returns those with a higher number, of all users, the oldest first."""
+        found = [takewhile(lambda one: one[0] > number, reversed(user.kept)) for user in self._failures.values()]
+        return [(at, failure) for _, at, failure in sorted(chain(*found), key=itemgetter(0))]
 
     def ended(self, is_asked: Callable[[TaskId], bool], now: float) -> TaskFailure | None:
         """How a task has ended, as far as it is kept. (MON-57)"""
         self.tick()
-        for at, record in chain(reversed(self._failures), reversed(self._recovered)):
+        failures = (one[1:] for user in self._failures.values() for one in reversed(user.kept))
+        for at, record in chain(failures, reversed(self._recovered)):
             if is_asked(record.task_id):
                 return aged(record, now - at)
         for success in reversed(self.successes):
