@@ -1,5 +1,5 @@
 """Whose a session is, in the pure session server: generated Hellos of several identities never touch another's session.
-(HSK-30, HSK-31, SES-30 to SES-32)"""
+(HSK-30, HSK-31, SES-30 to SES-32, SEC-20)"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from scaler_protocol import codes
 from scaler_protocol.codec import Envelope
 from scaler_protocol.ids import PeerId, RoutingId, TaskId
 from scaler_protocol.keys import ALL_ROLES, Identity, Keyring, local_identity
+from scaler_protocol.keys.tickets import ticket_id
 from scaler_protocol.messages import CancelReply, Error, Hello, Message, Reject, Resume, Welcome
 from scaler_protocol.session import Lost, Opened, SessionServer
 from scaler_protocol.session.admission import NO_PROOF, SAME_USER, Admission, Proof
@@ -224,6 +225,39 @@ def test_a_removed_key_ends_its_sessions_and_no_others() -> None:
     assert socket == ONE and isinstance(error, Error) and error.code == codes.UNAUTHORIZED
     assert server.review() == []
     refused(server.say(ONE, old, Proof(HOLDERS[0])), "not this cluster's")
+
+
+def test_a_revoked_ticket_ends_its_session_and_no_others() -> None:
+    """Also on the local lane, where a ticket that is shown is judged. (SEC-20)"""
+    server = Server()
+    hellos = [
+        replace(HELLO, peer_id=peer_id, credential=ticket(holder))
+        for peer_id, holder in zip(PEERS, HOLDERS[:2], strict=True)
+    ]
+    on_lane = replace(HELLO, credential=ticket(HOLDERS[0]))
+    assert isinstance(server.say(ONE, hellos[0], Proof(HOLDERS[0])), Welcome)
+    assert isinstance(server.say(TWO, hellos[1], Proof(HOLDERS[1])), Welcome)
+    assert isinstance(server.say(THREE, on_lane, SAME_USER), Welcome)
+    server.core.admission.use(Keyring([KEY], revoked=frozenset({ticket_id(HOLDERS[0])})))
+    ended = server.review()
+    said = f"the ticket {ticket_id(HOLDERS[0])} was revoked: ask the operator for a new one"
+    assert {socket for socket, _ in ended} == {ONE, THREE}
+    assert all(
+        isinstance(error, Error) and (error.code, error.text) == (codes.UNAUTHORIZED, said) for _, error in ended
+    )
+    assert server.review() == []
+    refused(server.say(ONE, hellos[0], Proof(HOLDERS[0])), said)
+    refused(server.say(ONE, on_lane, SAME_USER), said)
+    server.core.admission.use(KEYRING)
+    assert isinstance(server.say(ONE, hellos[0], Proof(HOLDERS[0])), Welcome), "it was taken out of the list again"
+
+
+def test_a_revoked_worker_is_no_client_in_a_task_either() -> None:
+    server = Server(Keyring([KEY], revoked=frozenset({ticket_id(HOLDERS[0])})))
+    nested = replace(
+        HELLO, credential=ticket(HOLDERS[0], frozenset({codes.ROLE_WORKER})), parent_task=TaskId(b"t" * 16)
+    )
+    refused(server.say(ONE, nested, Proof(HOLDERS[0])), "was revoked")
 
 
 HELLOS = st.tuples(

@@ -1,4 +1,5 @@
-"""Tickets that expire and keys that are replaced, over real sockets. (HSK-46, SES-31, SES-32, SEC-12)"""
+"""Tickets that expire or are revoked, and keys that are replaced, over real sockets. (HSK-46, SES-31, SES-32, SEC-12,
+SEC-20)"""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from scaler_protocol import codes
 from scaler_protocol.keys import ALL_ROLES, find_pass, new_secret
 from scaler_protocol.keys.files import replace_file
 from scaler_protocol.keys.texts import ticket_text
+from scaler_protocol.keys.tickets import ticket_id
 from scaler_protocol.messages import Timers
 from scaler_protocol.session import Lost
 
@@ -32,6 +34,23 @@ def test_a_session_ends_when_its_ticket_expires(bench: Bench) -> None:
     bench.until(lambda: "Lost" in bench.kinds(dialer), "the end of the ticket")
     (lost,) = [event for event in bench.events[dialer] if isinstance(event, Lost)]
     assert lost.code == codes.UNAUTHORIZED and "expired" in lost.text
+
+
+def test_a_session_ends_when_its_ticket_is_revoked(bench: Bench, tmp_path: Path) -> None:
+    key, path = new_secret(), tmp_path / "cluster.key"
+    write_keys(path, key)
+    server = bench.server(keyring=ring(key, origin=str(path)))
+    revoked, other = ticket(ring(key), codes.ROLE_CLIENT), ticket(ring(key), codes.ROLE_CLIENT)
+    dialer, bystander = bench.dialer(server.address, shown=revoked), bench.dialer(server.address, shown=other)
+    bench.open(dialer)
+    bench.open(bystander)
+    replace_file(str(tmp_path / "revoked"), f"{ticket_id(revoked.public_key)}\n".encode())
+    bench.until(lambda: "Lost" in bench.kinds(dialer), "the end of the revoked ticket")
+    (lost,) = [event for event in bench.events[dialer] if isinstance(event, Lost)]
+    assert lost.code == codes.UNAUTHORIZED and "was revoked: ask the operator" in lost.text
+    assert "was revoked" in rejection(bench, bench.dialer(server.address, shown=revoked)).text
+    bench.ask(bystander, 1)
+    bench.open(bench.dialer(server.address, shown=other))
 
 
 def test_rotation_accepts_both_keys_until_the_old_one_is_taken_out(wire: Bench, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scaler_conformance.play.dialer import Dialer
 from scaler_conformance.scene import Scene
 from scaler_conformance.verdicts import Breach
 from scaler_conformance.wire import CODES, ROLES
-from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, Pass
+from scaler_conformance.wire.keys import KEY_BYTES, USER, ClusterKey, Pass, ticket_id
 
 case = cases_for("scheduler", "storage")
 scheduler_case = cases_for("scheduler")
@@ -238,6 +238,58 @@ def a_session_under_a_key_that_was_taken_out_ends(scene: Scene) -> None:
         scene.equal(found, (CODES.UNAUTHORIZED, True), "the code of the Error, and whether it is fatal", "SES-32")
         bystander.fence(clause="SES-32")
     finally:
+        file.write("cluster.key", old.text())
+
+
+@case("SEC-20", fresh=True, seconds=60.0)
+def a_session_of_a_revoked_ticket_ends_and_the_ticket_opens_none(scene: Scene) -> None:
+    """Another ticket of the same user stays good."""
+    file, key = scene.arena.key_file, _key(scene)
+    assert file is not None
+    bystander, peer = scene.peer(), scene.peer(is_open=False)
+    assert peer.shown is not None
+    peer.open(timers=TIMERS)
+    named = ticket_id(peer.shown.public_key)
+    try:
+        file.write("revoked", f"# of {USER}\n{named}\n")
+        error = peer.expect("error", seconds=KEY_SECONDS, clause="SEC-20")
+        peer.is_open = False
+        found = error["code"], error["fatal"], named in error["text"]
+        wanted = CODES.UNAUTHORIZED, True, True
+        scene.equal(found, wanted, "the code of the Error, whether it is fatal, and whether it names the id", "SEC-20")
+        bystander.fence(clause="SEC-20")
+        renewed = key.pass_for(peer.shown.secret_key, expires=int(time.time()) + 3600)
+        for shown in (peer.shown, renewed):
+            late = _stranger(scene, shown)
+            late.dial()
+            late.expect_reject(CODES.UNAUTHORIZED, "SEC-20")
+        scene.peer()
+    finally:
+        file.remove("revoked")
+
+
+@case("SEC-20", fresh=True, seconds=60.0)
+def a_list_that_cannot_be_used_lets_no_revoked_ticket_in(scene: Scene) -> None:
+    """A new key, which is written after the list, shows that the server has seen the list."""
+    file = scene.arena.key_file
+    old, new = _key(scene), ClusterKey(_secret())
+    assert file is not None
+    peer, watcher = scene.peer(is_open=False), scene.peer(is_open=False)
+    peer.open(timers=TIMERS)
+    assert peer.shown is not None
+    try:
+        file.write("revoked", f"{ticket_id(peer.shown.public_key)}\n")
+        peer.expect("error", seconds=KEY_SECONDS, clause="SEC-20")
+        peer.is_open = False
+        file.write("revoked", "this is no id\n")
+        file.write("cluster.key", new.text() + old.text())
+        watcher.shown = replace(new.pass_for(_secret()), server_key=old.curve_public)
+        _until_answered(scene, watcher, "welcome", timers=TIMERS)
+        late = _stranger(scene, peer.shown)
+        late.dial()
+        late.expect_reject(CODES.UNAUTHORIZED, "SEC-20")
+    finally:
+        file.remove("revoked")
         file.write("cluster.key", old.text())
 
 

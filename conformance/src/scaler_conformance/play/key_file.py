@@ -24,5 +24,8 @@ class KeyFile:
             file.write(text)
         return str(path)
 
+    def remove(self, name: str) -> None:
+        Path(self._folder.name, name).unlink(missing_ok=True)
+
     def close(self) -> None:
         self._folder.cleanup()

@@ -95,6 +95,11 @@ def own_family(owner: bytes, user: str = USER) -> bytes:
     return blake2b(name, digest_size=half).digest() + blake2b(owner + name, digest_size=half).digest()
 
 
+def ticket_id(holder: bytes) -> str:
+    """By which a ticket of this holder is revoked. (SEC-20)"""
+    return blake2b(holder, digest_size=8, person=b"scaler ticket 1").hexdigest()
+
+
 def public_key(secret_key: bytes) -> bytes:
     return z85.decode(zmq.curve_public(z85.encode(secret_key)))
 
@@ -110,4 +115,4 @@ def arm_server(socket: zmq.Socket[bytes], key: ClusterKey) -> None:
     socket.curve_secretkey = z85.encode(key.curve_secret)
 
 
-__all__ = ["ClusterKey", "Pass", "arm_dialer", "arm_server", "own_family", "public_key"]
+__all__ = ["ClusterKey", "Pass", "arm_dialer", "arm_server", "own_family", "public_key", "ticket_id"]

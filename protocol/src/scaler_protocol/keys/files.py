@@ -7,10 +7,11 @@ import os
 import secrets
 import stat
 import sys
+from typing import NamedTuple
 
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.errors import KeyFileError
-from scaler_protocol.keys.texts import TEXT_BYTES_MAX
+from scaler_protocol.keys.texts import REVOKED_BYTES_MAX, TEXT_BYTES_MAX
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -21,7 +22,32 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
-def read_file(path: str) -> bytes:
+class Kind(NamedTuple):
+    """How a kind of file is checked, and how the errors about it go on."""
+
+    name: str
+    bytes_max: int
+    forbidden_mode: int
+    """Bits of the mode with which the file is refused."""
+    opened: str
+    """The word for what those bits let other users do."""
+    cure: str
+    in_directory: str
+    instead: str
+
+
+KEY_FILE = Kind(
+    "key file", TEXT_BYTES_MAX, 0o077, "read or written",
+    "if none of them has had a look, run `{}`; else make a new key", "name the key file in it", "name a key file",
+)  # fmt: skip
+#: No secret, so that others may read it.
+TICKET_LIST = Kind(
+    "list of tickets", REVOKED_BYTES_MAX, 0o022, "written",
+    "check what it holds and run `{}`", "move it away", "move it away",
+)  # fmt: skip
+
+
+def read_file(path: str, kind: Kind = KEY_FILE) -> bytes:
     """The content of the file. FileNotFoundError when there is none; KeyFileError when it may not be used; OSError when
     no descriptor is left.
 
@@ -39,12 +65,12 @@ def read_file(path: str) -> bytes:
         if error.errno in (errno.ELOOP, errno.EMLINK) and os.path.islink(path):
             raise _is_a_link(path) from None
         if os.path.isdir(path):  # Windows opens no directories
-            raise KeyFileError(f"{path} is a directory: name the key file in it") from None
+            raise KeyFileError(f"{path} is a directory: {kind.in_directory}") from None
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        _check(path, os.fstat(descriptor))
-        _check_list(path, descriptor)
-        return _content(path, descriptor)
+        _check(path, os.fstat(descriptor), kind)
+        _check_list(path, descriptor, kind)
+        return _content(path, descriptor, kind.bytes_max)
     finally:
         os.close(descriptor)
 
@@ -110,26 +136,26 @@ def is_private_directory(path: str) -> bool:
     return True  # Windows: below the user's profile, which others cannot read
 
 
-def _check(path: str, found: os.stat_result) -> None:
+def _check(path: str, found: os.stat_result, kind: Kind) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise KeyFileError(f"{path} is a directory: name the key file in it")
+        raise KeyFileError(f"{path} is a directory: {kind.in_directory}")
     if not stat.S_ISREG(found.st_mode):
-        raise KeyFileError(f"{path} is not a regular file: name a key file")
+        raise KeyFileError(f"{path} is not a regular file: {kind.instead}")
     if hasattr(os, "geteuid"):  # Windows has neither, but a list
         if found.st_uid != os.geteuid():
             raise KeyFileError(
                 f"{path} belongs to another user (uid {found.st_uid}): copy it, so that it is this account's own"
             )
-        if found.st_mode & 0o077:
+        if found.st_mode & kind.forbidden_mode:
             raise KeyFileError(
-                f"{path} can be read or written by other users (mode {stat.S_IMODE(found.st_mode):04o}): if none of "
-                f"them has had a look, run `chmod 600 {path}`; else make a new key"
+                f"{path} can be {kind.opened} by other users (mode {stat.S_IMODE(found.st_mode):04o}): "
+                + kind.cure.format(f"chmod 600 {path}")
             )
-    if found.st_size > TEXT_BYTES_MAX:
-        raise KeyFileError(f"{path} is larger than {TEXT_BYTES_MAX} bytes: it is no key file")
+    if found.st_size > kind.bytes_max:
+        raise KeyFileError(f"{path} is larger than {kind.bytes_max} bytes: it is no {kind.name}")
 
 
-def _check_list(path: str, descriptor: int) -> None:
+def _check_list(path: str, descriptor: int, kind: Kind) -> None:
     """What owner and mode are elsewhere, is a list on Windows."""
     if sys.platform == "win32":
         from scaler_protocol.keys import acl
@@ -140,16 +166,16 @@ def _check_list(path: str, descriptor: int) -> None:
             raise KeyFileError(f"{path} cannot be used: Windows does not tell who can read it: {error}") from None
         if others:
             raise KeyFileError(
-                f"{path} can be read or written by other users ({', '.join(others)}): if none of them has had a look, "
-                f'run `icacls "{path}" /inheritance:r /grant:r "{account_name()}:F"`; else make a new key'
+                f"{path} can be read or written by other users ({', '.join(others)}): "
+                + kind.cure.format(f'icacls "{path}" /inheritance:r /grant:r "{account_name()}:F"')
             )
 
 
-def _content(path: str, descriptor: int) -> bytes:
+def _content(path: str, descriptor: int, bytes_max: int) -> bytes:
     content = b""
     try:
         # Bounded by what is read, not by the size it had: it may be growing.
-        while portion := os.read(descriptor, TEXT_BYTES_MAX + 1 - len(content)):
+        while portion := os.read(descriptor, bytes_max + 1 - len(content)):
             content += portion
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None

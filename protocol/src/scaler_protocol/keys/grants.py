@@ -46,8 +46,8 @@ class Grants:
     def _look(self, now: float) -> bool:
         """Whether the file has other keys than before."""
         self._look_at = now + LOOK_SECONDS
-        before = self._watch.keyring
-        if self._watch.look() is None:
+        before, found = self._watch.keyring, self._watch.look()
+        if found is None or found.keys == before.keys:  # other tickets are revoked, which grants are not
             return False
         self._former.appendleft((now + GRACE_SECONDS, before))
         return True

@@ -25,7 +25,7 @@ from scaler_protocol.keys.derivation import (
 )
 from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.texts import KEYS_MAX, TicketText
-from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketError, read, signed, split
+from scaler_protocol.keys.tickets import ALL_ROLES, Identity, Refusal, TicketError, read, signed, split, ticket_id
 from scaler_protocol.records import dataclass
 
 _REMEMBERED_GRANTS = 1024
@@ -55,7 +55,8 @@ class Pass:
 
 
 class Keyring:
-    """What a server holds: the keys of a key file, newest first, and all that is derived from them.
+    """What a server holds: the keys of a key file, newest first, all that is derived from them, and the ids of the
+    tickets that were revoked.
 
     While there are several, servers listen with the CURVE pair of the oldest, and accept what any of them has signed.
     (SEC-12)
@@ -69,13 +70,16 @@ class Keyring:
         "curve_secret",
         "keys",
         "origin",
+        "revoked",
         "server_keys",
     )
 
-    def __init__(self, keys: Sequence[bytes], origin: str = "") -> None:
+    def __init__(self, keys: Sequence[bytes], origin: str = "", revoked: frozenset[str] = frozenset()) -> None:
         assert 1 <= len(keys) <= KEYS_MAX
         self.keys = tuple(keys)
         self.origin = origin
+        #: ids of tickets that admit no dialer any more, whichever key has signed them (SEC-20)
+        self.revoked = revoked
         self._ticket_keys = [derived(key, TICKET_LABEL) for key in keys]
         self._grant_keys = [derived(key, GRANT_LABEL) for key in keys]
         #: families by owner and grant, of grants that were found right: each Put and Release shows one
@@ -99,6 +103,8 @@ class Keyring:
             return Refusal("the ticket is not this cluster's: it was signed with another key, or one taken out since")
         if said.holder != holder:
             return Refusal("the ticket belongs to another holder than this connection's")
+        if (named := ticket_id(holder)) in self.revoked:
+            return Refusal(f"the ticket {named} was revoked: ask the operator for a new one")
         if said.is_expired(now):
             return Refusal(f"the ticket of {said.user} has expired: ask the operator for a new one (scaler_key derive)")
         if role not in said.roles:

@@ -31,6 +31,7 @@ from scaler_protocol.keys.places import (
 )
 from scaler_protocol.keys.running import is_left_behind
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed
+from scaler_protocol.keys.watch import revoked_for
 from scaler_protocol.secrets import settings_environment
 
 _FINISH_SECONDS = 1.0
@@ -262,4 +263,4 @@ def _as_pass(found: _Found, origin: str, holder: bytes, is_for_worker: bool) -> 
 def _as_keyring(found: _Found, origin: str) -> Keyring:
     if isinstance(found, TicketText):
         raise KeyFileError(f"{origin} holds a ticket, which is for dialers: a server needs the cluster's key")
-    return Keyring(found.keys, origin)
+    return Keyring(found.keys, origin, revoked_for(origin))

@@ -18,6 +18,8 @@ from scaler_protocol.keys.files import is_private_directory, make_directory
 FILE_VARIABLE = "SCALER_KEY_FILE"
 TEXT_VARIABLE = "SCALER_KEY"
 KEY_NAME = "cluster.key"
+REVOKED_NAME = "revoked"
+ISSUED_NAME = "issued"
 
 _FOLDER = "scaler"
 
@@ -28,6 +30,11 @@ def configured_key(environment: Mapping[str, str] = os.environ) -> str:
     directory = _configuration(environment)
     # A relative one depends on where the program was started: "~" itself, for an account that the system does not know.
     return os.path.join(directory, _FOLDER, KEY_NAME) if os.path.isabs(directory) else ""
+
+
+def revoked_beside(key_path: str) -> str:
+    """Returns the path of the list of revoked tickets that belongs to this key file. (SEC-20)"""
+    return os.path.join(os.path.dirname(key_path), REVOKED_NAME)
 
 
 def runtime_name(address: Address) -> str:

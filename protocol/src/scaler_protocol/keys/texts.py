@@ -1,7 +1,9 @@
-"""Key files and ticket files as texts: what is in them, without the files. (SEC-7, SEC-9)
+"""Key files, ticket files and lists of revoked tickets as texts: what is in them, without the files. (SEC-7, SEC-9,
+SEC-20)
 
-A key file has one key a line, the newest first; a ticket file has one ticket. Empty lines, and lines that begin with
-`#`, are comments. No error quotes what it found: a line that is nearly a key must not get into a log.
+A key file has one key a line, the newest first; a ticket file has one ticket; a list has one id a line. Empty lines,
+and lines that begin with `#`, are comments. No error quotes what it found: a line that is nearly a key must not get
+into a log.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from scaler_protocol.keys.tickets import TICKET_BYTES_MAX, TicketError, read
 
 TEXT_BYTES_MAX = 4096
 KEYS_MAX = 8
+REVOKED_BYTES_MAX = 2 << 20
+REVOKED_MAX = 10_000
 
 KEY_PREFIX = "scaler-key-1:"
 TICKET_PREFIX = "scaler-ticket-1:"
 
 _KEY = r"[0-9a-f]{64}\Z"
 _BASE64 = r"[A-Za-z0-9_-]+\Z"
+_TICKET_ID = r"[0-9a-f]{16}\Z"
 
 
 class _Secret:
@@ -57,17 +62,35 @@ def parsed(content: bytes, origin: str) -> KeyText | TicketText:
     """What the text is. KeyFileError, which names `origin`, if it is neither."""
     if len(content) > TEXT_BYTES_MAX:
         raise KeyFileError(f"{origin} is larger than {TEXT_BYTES_MAX} bytes: it is no key file")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        raise KeyFileError(f"{origin} is not text: it is no key file") from None
-    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1)]
-    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    lines = _lines(content, origin, "key file")
     if not lines:
         raise KeyFileError(f"{origin} holds no key: write one with `scaler_key make`")
     if lines[0][1].startswith(TICKET_PREFIX):
         return _parsed_ticket(lines, origin)
     return _parsed_keys(lines, origin)
+
+
+def revoked_in(content: bytes, origin: str) -> frozenset[str]:
+    """Returns the ids of tickets in this list. KeyFileError, which names `origin`, if it is none. (SEC-20)"""
+    if len(content) > REVOKED_BYTES_MAX:
+        raise KeyFileError(f"{origin} is larger than {REVOKED_BYTES_MAX} bytes: it is no list of tickets")
+    lines = _lines(content, origin, "list of tickets")
+    if len(lines) > REVOKED_MAX:
+        raise KeyFileError(
+            f"{origin} has {len(lines)} ids, and more than {REVOKED_MAX} are not taken: take out those of tickets that "
+            f"have expired, or all after a rotation (scaler_key rotate)"
+        )
+    for number, line in lines:
+        if not is_ticket_id(line):
+            raise KeyFileError(
+                f"line {number} of {origin} is no id of a ticket, which is 16 hexadecimal digits in lower case: "
+                f"correct the line, or put # in front of it"
+            )
+    return frozenset(line for _, line in lines)
+
+
+def is_ticket_id(text: str) -> bool:
+    return re.match(_TICKET_ID, text) is not None
 
 
 def key_text(keys: Sequence[bytes], comment: str = "") -> str:
@@ -83,6 +106,16 @@ def ticket_text(ticket: TicketText, comment: str = "") -> str:
 def _commented(comment: str, lines: Iterable[str]) -> str:
     comments = [f"# {line}" for line in comment.splitlines()]
     return "".join(f"{line}\n" for line in [*comments, *lines])
+
+
+def _lines(content: bytes, origin: str, kind: str) -> list[tuple[int, str]]:
+    """Returns the lines that are no comments, with their numbers."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{origin} is not text: it is no {kind}") from None
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1)]
+    return [(number, line) for number, line in lines if line and not line.startswith("#")]
 
 
 def _parsed_keys(lines: Sequence[tuple[int, str]], origin: str) -> KeyText:

@@ -1,7 +1,8 @@
-"""The keys of a listening server while it runs (SES-31, SES-32, HSK-34).
+"""The keys of a listening server while it runs (SES-31, SES-32, SEC-20, HSK-34).
 
-The key file is looked at each heartbeat, and sessions that it no longer admits end. Soon after its start, and after it
-listens with another key, the server also tries whether strangers are refused.
+The key file, and the list of revoked tickets beside it, are looked at each heartbeat, and sessions that they no longer
+admit end. Soon after its start, and after it listens with another key, the server also tries whether strangers are
+refused.
 """
 
 from __future__ import annotations
@@ -120,12 +121,19 @@ class Guard:
         self._server.review()
 
     def _read_keys(self) -> bool:
-        """Reads the file of the keys. Returns whether it has others now, by which tickets are judged from then on."""
+        """Reads the file of the keys, and the list of revoked tickets. Returns whether one has changed: tickets are
+        judged by them from then on."""
         assert self._keys is not None, "only a server with keys reads them"
+        before = self._keys.keyring
         keyring = self._keys.look()
         if keyring is None:
             return False
-        _logger.info("the keys of %s have changed: tickets of %d are accepted now", self._address, len(keyring.keys))
+        if keyring.keys != before.keys:
+            count = len(keyring.keys)
+            _logger.info("the keys of %s have changed: tickets of %d are accepted now", self._address, count)
+        if keyring.revoked != before.revoked:
+            count = len(keyring.revoked)
+            _logger.info("the revoked tickets of %s have changed: %d are refused now", self._address, count)
         self._server.admission.use(keyring)
         return True
 
