@@ -1,4 +1,5 @@
-"""The audit has a bounded line for each Hello that opened a session or was refused, and no secret in it."""
+"""The audit has a bounded line for each Hello that opened a session or was refused, and for each session whose ticket
+admits it no more, and no secret in it."""
 
 from __future__ import annotations
 
@@ -32,11 +33,12 @@ class Lines:
         caplog.set_level(logging.DEBUG)
         self._caplog = caplog
         self._now = 0.0
+        self.wall_now = 1000.0
         self.core = SessionServer(
             server_id=SERVER_ID,
             role_name="scheduler",
             allowed_roles={codes.ROLE_CLIENT, codes.ROLE_WORKER},
-            admission=Admission(keyring, lambda: 1000.0, audit=Audit("Scheduler").note),
+            admission=Admission(keyring, lambda: self.wall_now, audit=Audit("Scheduler").note),
         )
 
     def of(self, hello: Hello, proof: Proof = PROOF) -> list[tuple[str, str]]:
@@ -44,6 +46,14 @@ class Lines:
         self._now += 1.0  # Hellos of one socket are limited each second
         self.core.begin(self._now)
         self.core.receive(ONE, Envelope(0, 0, hello), 100, self._now, proof)
+        return self._written()
+
+    def review(self) -> list[tuple[str, str]]:
+        self._caplog.clear()
+        self.core.review()
+        return self._written()
+
+    def _written(self) -> list[tuple[str, str]]:
         self.core.take_events()
         records = [record for record in self._caplog.records if record.name == "scaler.audit"]
         return [(record.levelname, record.getMessage()) for record in records]
@@ -86,6 +96,25 @@ def test_a_refused_hello_is_told_with_what_it_claimed_and_why(
     assert level == "WARNING"
     assert text.startswith(f"Scheduler: refused a Hello as client from 10.0.0.7, {claimed}"), text
     assert why in text and text.endswith("(UNAUTHORIZED)")
+
+
+def test_a_session_whose_ticket_has_expired_is_told_with_its_id(lines: Lines) -> None:
+    lines.of(shown(replace(CLIENT, expires=2000.0)))
+    assert lines.review() == []
+    lines.wall_now = 2000.0
+    why = "the ticket of ana has expired: ask the operator for a new one (scaler_key derive)"
+    assert lines.review() == [("WARNING", f"Scheduler: ended the session of a client, user ana, ticket {ID}: {why}")]
+    assert lines.review() == []
+
+
+def test_a_session_whose_ticket_was_revoked_is_told(lines: Lines) -> None:
+    lines.of(shown())
+    lines.core.admission.use(Keyring([b"k" * 32], revoked=frozenset({ID})))
+    ((level, text),) = lines.review()
+    why = f"the ticket {ID} was revoked: ask the operator for a new one"
+    assert (level, text) == ("WARNING", f"Scheduler: ended the session of a client, user ana, ticket {ID}: {why}")
+    ((level, text),) = lines.of(shown())
+    assert level == "WARNING" and f"claimed user ana, ticket {ID}: the ticket {ID} was revoked" in text
 
 
 def test_no_line_holds_what_opens_a_session(lines: Lines) -> None:

@@ -1,4 +1,5 @@
-"""The audit of a server: a line for each Hello that opened a session or was refused, with user, role, host and ticket.
+"""The audit of a server: a line for each Hello that opened a session or was refused, with user, role, host and ticket,
+and for each session that ended because its ticket has expired, was revoked, or is by a key that was taken out.
 
 The lines go to the logger `scaler.audit`, so that a logging configuration can give them a file of their own. Refusals
 and sessions have a budget each: a flood of refused Hellos hides no session that was opened. A ticket is named by its
@@ -28,13 +29,15 @@ class Audit:
     def __init__(self, server_name: str) -> None:
         self._server_name = server_name
         self._refusals = LineBudget(f"{server_name}, audit of refused Hellos")
-        self._sessions = LineBudget(f"{server_name}, audit of opened sessions")
+        self._sessions = LineBudget(f"{server_name}, audit of sessions")
 
     def note(self, judged: Judged) -> None:
-        hello, proof, outcome = judged
+        hello, proof, outcome, ended = judged
         if isinstance(outcome, Reject):
             level = logging.DEBUG if outcome.code in _OF_THE_MOMENT else logging.WARNING
             budget = self._refusals
+        elif ended:
+            level, budget = logging.WARNING, self._sessions
         else:
             # A process of the server's own user on the lane has shown no ticket; without keys there is no user.
             level = logging.INFO if outcome is not None and hello.credential else logging.DEBUG
@@ -47,6 +50,9 @@ class Audit:
                 level, "%s: refused a Hello as %s from %s, %s: %s (%s)",
                 self._server_name, role, host, _claimed(hello), outcome.text, codes.error_code_name(outcome.code),
             )  # fmt: skip
+        elif ended:
+            owner = _proven(hello, outcome)
+            _logger.log(level, "%s: ended the session of a %s, %s: %s", self._server_name, role, owner, ended)
         else:
             _logger.log(level, "%s: admitted %s from %s, %s", self._server_name, role, host, _proven(hello, outcome))
 

@@ -49,12 +49,15 @@ _EARLY_TEXT = (
 
 
 class Judged(NamedTuple):
-    """One Hello and what came of it, for the audit. A Hello that resumes a session, or repeats one, is not audited."""
+    """One Hello and what came of it, for the audit. A Hello that resumes a session, or repeats one, is not audited; a
+    session whose ticket admits it no more is, with the Hello that opened or last resumed it."""
 
     hello: Hello
     proof: Proof
     outcome: Identity | Reject | None
-    """The Reject, or whose session was opened: None without keys."""
+    """The Reject, or whose session was opened or ended: None without keys."""
+    ended: str = ""
+    """Why the session has ended."""
 
 
 class Admission:

@@ -246,6 +246,7 @@ class SessionServer(Parting):
     def review(self) -> None:
         """End the sessions of those that are no longer admitted. At least once a heartbeat. (SES-31, SES-32)"""
         for session, text in self.admission.review(self._by_peer.values()):
+            self.admission.audit(Judged(session.hello, NO_PROOF, session.identity, text))
             self._part(session, codes.UNAUTHORIZED, text, "SES-31")
 
     def next_deadline(self) -> float | None:
