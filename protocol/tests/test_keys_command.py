@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from scaler_protocol import codes
-from scaler_protocol.keys import Identity, Keyring, RuntimeFile
+from scaler_protocol.keys import Identity, Keyring, RuntimeFile, find_keyring, issued
 from scaler_protocol.keys.__main__ import main
-from scaler_protocol.keys.files import make_file, read_file
+from scaler_protocol.keys.files import make_file, read_file, replace_file
+from scaler_protocol.keys.roles import ROLES
 from scaler_protocol.keys.texts import KeyText, TicketText, key_text, parsed, ticket_text
 from scaler_protocol.keys.tickets import read, ticket_id
 
@@ -51,6 +54,21 @@ class Shell:
             for key in found.keys if isinstance(found, KeyText) else ():
                 assert key.hex() not in text
         return text
+
+    def derived(self, name: str, *arguments: object) -> str:
+        """Derives a ticket; its id."""
+        path = self.home / f"{name}.key"
+        self.run("derive", *arguments, "-o", path)
+        return ticket_id(read(ticket_in(path).ticket).holder)
+
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """Rows of `list` by id: in columns, with two spaces or more between them."""
+        titles, *rows = self.run("list").splitlines()
+        assert titles.split() == ["id", "user", "roles", "expires", "state"]
+        return {row[0]: tuple(row[1:]) for row in (re.split(" {2,}", row) for row in rows)}
+
+    def expiry(self, named: str) -> str:
+        return self.table()[named][2]
 
     def keyring(self, path: Path | None = None) -> Keyring:
         found = parsed(read_file(str(path or self.configured)), "it")
@@ -143,6 +161,137 @@ def test_what_the_shell_redirects_is_private_all_the_same(shell: Shell) -> None:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "can be used: as worker of" in shell.run("check", path)
+
+
+# ------------------------------------------------------------ tickets that were issued, and that are revoked
+
+
+def test_what_was_derived_is_listed_with_its_state(shell: Shell) -> None:
+    shell.run("make")
+    assert "no ticket of" in shell.run("list")
+    ana = shell.derived("ana", "--role", "client", "-r", "worker", "--user", "ana banana", "--operator")
+    bob = shell.derived("bob", "--role", "monitor", "--user", "bob", "--days", "90")
+    assert shell.table() == {
+        ana: ("ana banana", "client, worker, operator", "never", "valid"),
+        bob: ("bob", "monitor", shell.expiry(bob), "valid"),
+    }
+    assert shell.expiry(bob).startswith("20") and shell.expiry(bob).endswith(" UTC")
+    assert stat.S_IMODE((shell.configured.parent / "issued").stat().st_mode) == 0o600 or os.name != "posix"
+    shell.run("rotate")
+    cal = shell.derived("cal", "--role", "client", "--user", "cal")
+    shell.run("rotate", "--finish")
+    states = {named: row[-1] for named, row in shell.table().items()}
+    assert states == {ana: "key replaced", bob: "key replaced", cal: "valid"}
+
+
+def test_an_expired_ticket_is_listed_as_expired(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.run("make")
+    ana = shell.derived("ana", "-r", "client", "--user", "ana", "--days", "1")
+    now = time.time() + 86_402
+    monkeypatch.setattr("scaler_protocol.keys.management.time.time", lambda: now)
+    assert shell.table()[ana][-1] == "expired"
+    shell.run("revoke", ana)
+    assert shell.table()[ana][-1] == "revoked"
+
+
+def test_a_ticket_is_revoked_once(shell: Shell) -> None:
+    shell.run("make")
+    ana = shell.derived("ana", "-r", "client", "--user", "ana")
+    bob = shell.derived("bob", "-r", "worker", "--user", "bob")
+    said = shell.run("revoke", ana)
+    assert f"revoked {ana}: client of ana\n" in said and "servers that use" in said
+    place = shell.configured.parent / "revoked"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600 or os.name != "posix"
+    before = place.read_bytes()
+    assert f"{ana} was revoked before" in shell.run("revoke", ana, ana)
+    assert place.read_bytes() == before
+    assert {named: row[-1] for named, row in shell.table().items()} == {ana: "revoked", bob: "valid"}
+    keyring = find_keyring(str(shell.configured))
+    assert keyring is not None and keyring.revoked == {ana}
+
+
+def test_a_ticket_of_elsewhere_can_be_revoked_and_comments_stay(shell: Shell) -> None:
+    path = shell.home / "named.key"
+    shell.run("make", path)
+    place = shell.home / "revoked"
+    assert make_file(str(place), b"# left in May: 1111111111111111\n2222222222222222")
+    assert "check that the id is right" in shell.run("revoke", "3" * 16, "--key-file", path)
+    assert place.read_text() == f"# left in May: {'1' * 16}\n{'2' * 16}\n{'3' * 16}\n"
+    rows = shell.run("list", path).splitlines()
+    assert [row.split()[0] for row in rows[1:]] == ["2" * 16, "3" * 16]
+    assert all(row.endswith("revoked; issued elsewhere") for row in rows[1:])
+
+
+@pytest.mark.parametrize("named", ["", "ana", "1" * 15, "G" * 16, "A" * 16, "\x1b[31m"])
+def test_what_is_no_id_revokes_nothing(shell: Shell, named: str) -> None:
+    shell.run("make")
+    said = shell.fail("revoke", "1" * 16, named)
+    assert "is no id of a ticket, which is 16 hexadecimal digits" in said and "\x1b" not in said
+    assert not (shell.configured.parent / "revoked").exists()
+
+
+def test_a_list_that_is_damaged_or_full_is_left_as_it_is(shell: Shell) -> None:
+    shell.run("make")
+    place = shell.configured.parent / "revoked"
+    for content, said in (
+        (b"nonsense\n", "line 1 of"),
+        ("".join(f"{number:016x}\n" for number in range(10_000)).encode(), "10001 ids"),
+        (b"#" * ((2 << 20) - 1) + b"\n", "take comments out"),
+    ):
+        replace_file(str(place), content)
+        assert said in shell.fail("revoke", "f" * 16)
+        assert place.read_bytes() == content
+
+
+def test_the_list_of_issued_tickets_is_bounded(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tickets that have expired leave it first, and then the oldest."""
+    monkeypatch.setattr(issued, "ISSUED_MAX", 3)
+    key, names = str(shell.configured), "abcdef"
+    shell.run("make")
+    lines = [issued.Issued(name * 16, 5.0 if name == "c" else 0.0, "client", "0" * 8, "ana") for name in names]
+    for line in lines:
+        issued.record(key, line, 10.0)
+        found = issued.read_issued(issued.issued_beside(key))
+        assert found[-1] == line and len(found) <= 3
+        if line.id[0] == "d":
+            assert "".join(one.id[0] for one in found) == "abd"
+    assert "".join(one.id[0] for one in found) == "def"
+
+
+def test_a_full_list_of_issued_tickets_can_be_read(shell: Shell) -> None:
+    roles = ", ".join([*ROLES, "operator"])
+    longest = issued.Issued("f" * 16, float(1 << 53), roles, "0" * 8, "u" * 64)
+    assert len(issued._issued_text([longest] * issued.ISSUED_MAX)) < 2 << 20
+
+
+def test_a_ticket_is_made_also_where_it_cannot_be_listed(
+    shell: Shell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run("make")
+    replace_file(str(shell.configured.parent / "issued"), b"nonsense\n")
+    path = shell.home / "ana.key"
+    assert main(["derive", "-r", "client", "-o", str(path)]) == 0
+    out, err = capsys.readouterr()
+    named = ticket_id(read(ticket_in(path).ticket).holder)
+    assert f"id {named}" in out
+    assert err.startswith(f"ticket {named} is not in the list of issued tickets: line 1 of ")
+    assert "line 1 of" in shell.fail("list")
+    monkeypatch.setattr("scaler_protocol.secrets._taken", {})
+    monkeypatch.setenv("SCALER_KEY", key_text([KEY]))
+    assert main(["derive", "-r", "client"]) == 0
+    assert "is in no file" in capsys.readouterr().err
+    assert "is in no file" in shell.fail("list")
+    assert "is in no file" in shell.fail("revoke", "1" * 16)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of files")
+def test_commands_at_once_lose_no_revocation(shell: Shell) -> None:
+    shell.run("make")
+    ids = [f"{number:016x}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: issued.revoke(str(shell.configured), [one]), ids))
+    keyring = find_keyring(str(shell.configured))
+    assert keyring is not None and keyring.revoked == set(ids)
 
 
 def test_a_rotation(shell: Shell) -> None:

@@ -31,7 +31,7 @@ NO_HELP = {"scaler_symphony_service"}
 
 KINDS = {
     "scaler_worker_manager": ("baremetal_native", "slurm", "symphony", "webhook"),
-    "scaler_key": ("make", "show", "derive", "rotate", "check"),
+    "scaler_key": ("make", "show", "derive", "list", "revoke", "rotate", "check"),
 }
 
 

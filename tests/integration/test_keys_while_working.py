@@ -7,7 +7,10 @@ not fetched, tasks that run, tasks that wait, and calls that need the storage af
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -199,6 +202,42 @@ def test_an_expired_ticket_is_told_at_once_and_a_new_one_is_taken_up(cluster: Cl
         cluster.renew("client", user="cal")
         assert client.submit(lambda data: data[::-1], large).result(WAIT) == large[::-1]
     Path(gate).touch()
+
+
+def scaler_key(*arguments: str) -> str:
+    command = [sys.executable, "-m", "scaler_protocol.keys", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=True).stdout
+
+
+def test_a_revoked_ticket_ends_its_work_and_no_other(cluster: Cluster, tmp_path: Path) -> None:
+    """With the commands of an operator, while all servers go on. (SEC-20)"""
+    gate, path = str(tmp_path / "gate"), str(tmp_path / "eve.key")
+    made = scaler_key("derive", "--role", "client", "--user", "eve", "--output", path, cluster.key)
+    (named,) = re.findall(r"id ([0-9a-f]{16})", made)
+    said = f"the ticket {named} was revoked: ask the operator for a new one"
+    with cluster.client(path) as revoked, cluster.client(cluster.renew("client", user="dan")) as other:
+        work = Work(other, b"", [])
+        assert revoked.submit(abs, -1).result(WAIT) == 1
+        pending = revoked.submit(value_of, 1, b"", gate)
+        work.submit(range(4), gate)
+        assert f"revoked {named}: client of eve" in scaler_key("revoke", named, "--key-file", cluster.key)
+        with pytest.raises(UnauthorizedError, match=said):
+            pending.result(WAIT)
+        with pytest.raises(UnauthorizedError, match=said):
+            revoked.submit(abs, -1).result(WAIT)
+        with pytest.raises(UnauthorizedError, match=said), cluster.client(path) as late:
+            late.submit(abs, -1).result(WAIT)
+        cluster.storage.wait_for(f"user eve, ticket {named}: {said}", 1)
+        cluster.scheduler.wait_for(f"ended the session of a client, user eve, ticket {named}: {said}", 1)
+        cluster.scheduler.wait_for(f"refused a Hello as client from .*, claimed user eve, ticket {named}: {said}", 1)
+        cluster.standby.wait_for("the revoked tickets of .* have changed: 1 are refused now", 1)
+        os.unlink(path)
+        scaler_key("derive", "--role", "client", "--user", "eve", "--output", path, cluster.key)
+        Path(gate).touch()
+        assert revoked.submit(abs, -1).result(WAIT) == 1
+        work.check()
+    first, second = (line for line in scaler_key("list", cluster.key).splitlines() if " eve " in line)
+    assert first.startswith(named) and first.endswith("revoked") and second.endswith("valid")
 
 
 def test_a_standby_takes_over_after_its_key_was_replaced(cluster: Cluster, tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ from scaler_protocol.errors import ObjectNotFound, StorageError
 from scaler_protocol.ids import ObjectId, Owner, TaskId, family_in, new_peer_id
 from scaler_protocol.keys import ALL_ROLES, KeyOptions, Keyring, Pass, pass_of
 from scaler_protocol.keys.derivation import new_secret
+from scaler_protocol.keys.issued import revoke
 from scaler_protocol.keys.texts import key_text, ticket_text
+from scaler_protocol.keys.tickets import ticket_id
 from scaler_protocol.keys.web import ADAPTER_LABEL, PAGE_LABEL, token_of
 from scaler_protocol.messages import (
     NO_PEER,
@@ -90,7 +92,7 @@ class Cluster:
         self.address, self.storage_address = f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 1}"
         self.key = write(stage.directory / "cluster.key", key_text([KEY]))
         given = "--key-file", self.key
-        stage.start("scaler_storage", self.storage_address, *given)
+        self.storage = stage.start("scaler_storage", self.storage_address, *given)
         self.scheduler = stage.start(
             "scaler_scheduler", self.address, "-osa", self.storage_address, "--allow-control", *given
         )
@@ -334,6 +336,16 @@ def a_scheduler(cluster: Cluster) -> None:
 @row("an expired ticket, of any role")
 def an_expired_ticket(cluster: Cluster) -> None:
     cluster.opens(cluster.shown(*ALL_ROLES, expires=time.time() - 60), "", "")
+
+
+@row("a revoked ticket, of any role")
+def a_revoked_ticket(cluster: Cluster) -> None:
+    shown, other = cluster.shown(*ALL_ROLES), cluster.shown(codes.ROLE_MONITOR)
+    revoke(cluster.key, [ticket_id(shown.public_key)])
+    for server in (cluster.storage, cluster.scheduler):
+        server.wait_for("revoked tickets of .* have changed", 1)
+    cluster.opens(shown, "", "")
+    cluster.opens(other, "monitor", "monitor")
 
 
 # ---------------------------------------------------------------- parts of secrets

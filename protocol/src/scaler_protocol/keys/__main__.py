@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""`scaler_key make | show | derive | rotate | check`: the key of a cluster, and tickets that are made with it."""
+"""`scaler_key make | show | derive | list | revoke | rotate | check`: the key of a cluster, and its tickets."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def parser() -> ArgumentParser:
     _add(commands, "make", "make a new key, in a file that is not there yet; - writes it to standard output")
     _add(commands, "show", "say what a key or ticket is for, without its secret")
     _add_derive(commands)
+    _add(commands, "list", "list the tickets that were made here, and say which are valid, expired or revoked")
+    _add_revoke(commands)
     rotate = _add(commands, "rotate", "put a new key in front, and accept both; --finish takes the old one out")
     rotate.add_argument("--finish", action="store_true", help="take out all keys but the newest")
     check = _add(commands, "check", "say whether a key or ticket can be used, and where one would be found")
@@ -78,6 +80,15 @@ def _add_derive(commands: argparse._SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument("--output", "-o", metavar="FILE", help="write it to a new file (default: standard output)")
 
 
+def _add_revoke(commands: argparse._SubParsersAction[ArgumentParser]) -> None:
+    text = "revoke tickets: servers refuse them from their next heartbeats on, and end their sessions"
+    parser = commands.add_parser("revoke", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="a ticket, as list and show name it")
+    parser.add_argument(
+        "--key-file", "-k", metavar="FILE", help=f"the key file (default: {FILE_VARIABLE}, or cluster.key)"
+    )
+
+
 def _days(text: str) -> float:
     try:
         days = float(text)
@@ -100,6 +111,10 @@ def _run(options: argparse.Namespace) -> int:
             expires=time.time() + options.days * SECONDS_A_DAY if options.days else 0.0,
             output=options.output,
         )
+    if options.command == "list":
+        return management.list_tickets(options.file)
+    if options.command == "revoke":
+        return management.revoke(options.key_file, options.ids)
     if options.command == "rotate":
         return management.finish(options.file) if options.finish else management.rotate(options.file)
     if options.command == "check":

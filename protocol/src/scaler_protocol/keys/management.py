@@ -6,14 +6,15 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Sequence
 
 from scaler_protocol.addresses import parse_addresses
-from scaler_protocol.keys import lookup
+from scaler_protocol.keys import issued, lookup
 from scaler_protocol.keys.derivation import check_curve, new_secret
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound
 from scaler_protocol.keys.files import PRIVATE_FILE, make_directory, make_file, replace_file
 from scaler_protocol.keys.keyring import Keyring, Pass, pass_of
-from scaler_protocol.keys.places import FILE_VARIABLE, configured_key
+from scaler_protocol.keys.places import FILE_VARIABLE, configured_key, revoked_beside
 from scaler_protocol.keys.roles import role_names
 from scaler_protocol.keys.show import day, described, fingerprint
 from scaler_protocol.keys.texts import KEYS_MAX, KeyText, TicketText, key_text, ticket_text
@@ -55,15 +56,36 @@ def derive(
     except TicketError as error:
         raise UsageError(f"--user: {error}") from None
     until = f"until {day(expires)}" if expires else "until its key is taken out"
-    named = ticket_id(read(ticket.ticket).holder)
+    identity = read(ticket.ticket)
+    named = ticket_id(identity.holder)
     about = f"{role_names(roles)} of {user}{', operator' if is_operator else ''}, {until}, id {named}"
     text = ticket_text(ticket, f"A ticket for a Scaler cluster: {about}. Keep it secret.")
     if output is None or output == "-":
-        return _write_out(text)
+        _write_out(text)
+        _record(origin, issued.issued_of(identity, keyring))
+        return 0
     output = os.path.abspath(os.path.expanduser(output))
     if not make_file(output, text.encode()):
         raise KeyFileError(f"{output} is there already: name another file, or remove that one")
     print(f"made {output} with {origin}: {about}")
+    _record(origin, issued.issued_of(identity, keyring))
+    return 0
+
+
+def list_tickets(path: str | None) -> int:
+    keyring, origin = _keyring(path)
+    print(issued.listed(_path_of_lists(origin), keyring, time.time()))
+    return 0
+
+
+def revoke(path: str | None, ids: Sequence[str]) -> int:
+    _, origin = _keyring(path)
+    lists = _path_of_lists(origin)
+    print(issued.revoke(lists, ids))
+    print(
+        f"servers that use {lists} refuse tickets that are revoked, and end their sessions, within two heartbeats; "
+        f"copy {revoked_beside(lists)} to servers on other machines"
+    )
     return 0
 
 
@@ -150,6 +172,20 @@ def _own_path(origin: str) -> str:
     if not os.path.isabs(origin):
         raise KeyFileError(f"the key of {origin} is in no file: make the new key where that is set")
     return origin
+
+
+def _path_of_lists(origin: str) -> str:
+    if not os.path.isabs(origin):
+        raise KeyFileError(f"the key of {origin} is in no file, beside which lists of tickets could be: name its file")
+    return origin
+
+
+def _record(origin: str, one: issued.Issued) -> None:
+    """The ticket is made by now: where there can be no list, its id is all that the operator has."""
+    try:
+        issued.record(_path_of_lists(origin), one, time.time())
+    except KeyFileError as error:
+        print(f"ticket {one.id} is not in the list of issued tickets: {error}", file=sys.stderr)
 
 
 def _write_out(text: str) -> int:
