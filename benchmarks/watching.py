@@ -50,7 +50,7 @@ from scaler_protocol.stack_trees import StackTrees
 from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler import publishing
 from scaler_scheduler.core import FEATURE_SAMPLES, Policy, Send
-from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
+from scaler_scheduler.core.watching.stack_sampling import FEATURE_STACK_SAMPLES
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Identity, Publisher, StorageFigures

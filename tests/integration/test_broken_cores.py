@@ -44,7 +44,7 @@ LOOPS = ["builtin", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
 @pytest.mark.parametrize("event_loop", LOOPS)
 def test_a_scheduler(stage: Stage, event_loop: str) -> None:
     address = f"tcp://127.0.0.1:{stage.ports()}"
-    place = "scaler_scheduler.core.balancing:Balancer:settle"
+    place = "scaler_scheduler.core.placing.balancing:Balancer:settle"
     command = start_broken(stage, "scaler_scheduler", place, address, "--event-loop", event_loop)
     ends_broken(command)
     assert take_dump(command)[0]["kind"] == "dump"
@@ -95,7 +95,7 @@ def test_a_scheduler_that_breaks_is_followed_by_one_that_works(stage: Stage, clu
     broken = start_broken(
         stage,
         "scaler_scheduler",
-        "scaler_scheduler.core.explaining:Explainer:ask",
+        "scaler_scheduler.core.watching.explaining:Explainer:ask",
         cluster.address,
         "-osa",
         cluster.storage_address,

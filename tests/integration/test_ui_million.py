@@ -14,7 +14,8 @@ from scaler.ui.model import RUNS_KEPT, RUNS_KEPT_BYTES, Model
 from scaler_protocol.codes import ROLE_WORKER
 from scaler_protocol.messages import Hello, SampleTasks, TaskSamples, WorkerOffer, WorkerStatus
 from scaler_protocol.session import Opened
-from scaler_scheduler.core import Send, sampling
+from scaler_scheduler.core import Send
+from scaler_scheduler.core.watching import sampling
 from tests.support.browsers import NEEDS_BROWSER, open_view, seen
 from tests.support.pages import ServedPage, heard, row, status, worker
 from tests.support.scheduler_story import WELCOME, Story, peer

@@ -13,8 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from scaler_protocol.columns import join_u16, split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Submit
-from scaler_scheduler.core.chunk import Chunk
-from scaler_scheduler.core.tables import Tables
+from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.tables.tables import Tables
 
 
 def in_order(batches: Sequence[Submit]) -> list[list[Submit]]:

@@ -25,7 +25,7 @@ from scaler_protocol.session import Complained, Lost, Opened, Received, Rejected
 from scaler_protocol.session.vanishing import VanishedHosts
 from scaler_scheduler import core as scheduling
 from scaler_scheduler.core import invariants as scheduler_invariants
-from scaler_scheduler.core.workers import Worker
+from scaler_scheduler.core.entities.workers import Worker
 from scaler_storage import core as storing
 from scaler_storage.core import invariants as storage_invariants
 from tests.simulation.nodes import TIMERS, Port, ServerNode, earliest

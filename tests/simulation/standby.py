@@ -11,7 +11,7 @@ from collections.abc import Callable
 from scaler_protocol.codes import ROLE_SCHEDULER
 from scaler_protocol.messages import Hello, Reject, Software
 from scaler_protocol.session import Lost, Opened, SessionEvent, WelcomeFields
-from scaler_scheduler.core.succession import Duty
+from scaler_scheduler.core.succession.succession import Duty
 from scaler_scheduler.standby import Standby
 from tests.simulation.nodes import Port, earliest
 from tests.simulation.presenting import PresentingWorld

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.core import recalling
+from scaler_scheduler.core.placing import recalling
 from scaler_worker.core import beginning, handing, stopping
 from tests.simulation.grey import HANGS, KINDS, GreyWorld
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played

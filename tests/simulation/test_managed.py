@@ -6,9 +6,9 @@ import pytest
 
 from scaler_protocol.messages import ManagerTarget
 from scaler_scheduler.core.core import SchedulerCore
+from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.scaling.manager import Manager
-from scaler_scheduler.core.workers import Worker
 from scaler_worker.manager.core import Action, Event, ManagerCore, StopUnit
 from scaler_worker.manager.units import State
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played

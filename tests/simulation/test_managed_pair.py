@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.core.recovering import Recovery
 from scaler_scheduler.core.scaling.manager import Manager
+from scaler_scheduler.core.succession.recovering import Recovery
 from scaler_worker.manager.core import Action, Event, ManagerCore
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.managed_pair import ManagedPairWorld

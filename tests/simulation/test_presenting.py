@@ -7,11 +7,11 @@ import pytest
 from scaler_protocol.holding.kept_ends import KeptEnds
 from scaler_protocol.holding.presenting import Presenting
 from scaler_protocol.ids import PeerId
-from scaler_scheduler.core import presenting as adopting
-from scaler_scheduler.core.confirming import Confirmer
-from scaler_scheduler.core.keeping import Keeper
-from scaler_scheduler.core.presentation import Presentation
-from scaler_scheduler.core.recovering import Recovery
+from scaler_scheduler.core.succession import presenting as adopting
+from scaler_scheduler.core.succession.confirming import Confirmer
+from scaler_scheduler.core.succession.keeping import Keeper
+from scaler_scheduler.core.succession.recovering import Recovery
+from scaler_scheduler.core.tables.presentation import Presentation
 from scaler_worker.core import presenting
 from scaler_worker.core.tables import Tables
 from tests.simulation.deaths import DrainingWorld, HarshWorld, LateWorld, OftenDeadWorld, TwiceDeadWorld

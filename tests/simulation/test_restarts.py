@@ -6,7 +6,7 @@ import pytest
 
 from scaler.client.core import knowledge, remaining
 from scaler.client.core.records import Graph
-from scaler_scheduler.core import keeping
+from scaler_scheduler.core.succession import keeping
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.restarts import RestartsWorld
 

@@ -10,11 +10,12 @@ import pytest
 
 from scaler_protocol.messages import ReleaseOwner
 from scaler_protocol.session import Lost, Rejected
-from scaler_scheduler.core import cut_off, membership
-from scaler_scheduler.core.families import Families
-from scaler_scheduler.core.ready import ReadyQueue
-from scaler_scheduler.core.tables import Tables
-from scaler_scheduler.core.workers import LoadIndex
+from scaler_scheduler.core.ending import cut_off
+from scaler_scheduler.core.entities.workers import LoadIndex
+from scaler_scheduler.core.peers import membership
+from scaler_scheduler.core.tables.families import Families
+from scaler_scheduler.core.tables.ready import ReadyQueue
+from scaler_scheduler.core.tables.tables import Tables
 from tests.simulation.__main__ import run_seed
 from tests.simulation.nodes import Port
 from tests.simulation.rolling import RollingWorld

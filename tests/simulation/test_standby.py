@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.core.recovering import Recovery
-from scaler_scheduler.core.succession import State, Succession
+from scaler_scheduler.core.succession.recovering import Recovery
+from scaler_scheduler.core.succession.succession import State, Succession
 from scaler_scheduler.standby import Standby
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.standby import StandbyWorld, TakeOverWorld

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.core import live_owners
+from scaler_scheduler.core.peers import live_owners
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.vanishing import VanishingWorld
 

@@ -19,8 +19,8 @@ import pytest
 
 from scaler.client.core import states as client
 from scaler_protocol.session import dialer_states as dialer
-from scaler_scheduler.core import states as scheduler
-from scaler_scheduler.core import succession
+from scaler_scheduler.core.entities import states as scheduler
+from scaler_scheduler.core.succession import succession
 from scaler_storage.core import states as storage
 from scaler_worker.core import processors
 from scaler_worker.manager import units

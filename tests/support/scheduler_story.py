@@ -58,7 +58,7 @@ from scaler_scheduler.core import (
     Settled,
     invariants,
 )
-from scaler_scheduler.core.results import rows
+from scaler_scheduler.core.entities.results import rows
 
 FUNCTION = ObjectId(b"function".ljust(16, b"."))
 RUNNING = 2  #: as in ProcessorStatus

@@ -8,7 +8,7 @@ from scaler_protocol.codec import encode_task_error
 from scaler_protocol.codes import PROCESSOR_DIED, STATUS_PROCESSOR_DIED
 from scaler_protocol.ids import shown_task
 from scaler_protocol.messages import NameFunctions, TaskError, WorkerStatus
-from scaler_scheduler.core import cluster_events
+from scaler_scheduler.core.notes import cluster_events
 
 
 def told(story: Story) -> list[tuple[str, str, str]]:

@@ -20,8 +20,8 @@ from scaler_protocol.messages import Cancel, ClusterEvent, Control, ControlReply
 from scaler_protocol.session import Opened
 from scaler_scheduler.core import Policy, Send
 from scaler_scheduler.core.actions import MonitorLeft
-from scaler_scheduler.core.cluster_events import CONTROL
-from scaler_scheduler.core.tables import ANSWER_BYTES
+from scaler_scheduler.core.notes.cluster_events import CONTROL
+from scaler_scheduler.core.tables.tables import ANSWER_BYTES
 
 
 def identity(user: str, *, is_operator: bool) -> Identity:

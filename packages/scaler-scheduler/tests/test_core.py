@@ -37,10 +37,10 @@ from scaler_scheduler.core import (
     Send,
     Stop,
 )
-from scaler_scheduler.core.balancing import IDLE_SECONDS
-from scaler_scheduler.core.recalling import LOOK_SECONDS
-from scaler_scheduler.core.results import rows
-from scaler_scheduler.core.states import TRANSITIONS, IllegalMove, Move, State, target
+from scaler_scheduler.core.entities.results import rows
+from scaler_scheduler.core.entities.states import TRANSITIONS, IllegalMove, Move, State, target
+from scaler_scheduler.core.placing.balancing import IDLE_SECONDS
+from scaler_scheduler.core.placing.recalling import LOOK_SECONDS
 
 # ---------------------------------------------------------------- the plain path
 

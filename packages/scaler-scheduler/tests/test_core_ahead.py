@@ -12,8 +12,8 @@ from scaler_protocol.columns import split_u16
 from scaler_protocol.ids import result_object_id
 from scaler_protocol.messages import NO_SALT, Dispatch, Results
 from scaler_scheduler.core import Send
-from scaler_scheduler.core.results import rows
-from scaler_scheduler.core.states import State
+from scaler_scheduler.core.entities.results import rows
+from scaler_scheduler.core.entities.states import State
 
 Told = TypeVar("Told", Dispatch, Results)
 CHAIN = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}

@@ -25,8 +25,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, invariants
-from scaler_scheduler.core.backlog import TURN_STEPS
-from scaler_scheduler.core.states import State
+from scaler_scheduler.core.entities.states import State
+from scaler_scheduler.core.tables.backlog import TURN_STEPS
 
 MILLION = 1_000_000
 BATCH = 8_192

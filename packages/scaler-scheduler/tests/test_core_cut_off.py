@@ -13,7 +13,7 @@ from scaler_protocol.codes import (
     STORAGE_UNREACHABLE,
 )
 from scaler_protocol.messages import Credit, TaskError
-from scaler_scheduler.core.cut_off import REST_SECONDS
+from scaler_scheduler.core.ending.cut_off import REST_SECONDS
 
 UNREACHABLE = encode_task_error(TaskError(code=STORAGE_UNREACHABLE, message="silent for 60 s"))
 

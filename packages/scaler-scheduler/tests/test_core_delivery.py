@@ -8,7 +8,8 @@ from tests.support.scheduler_story import GRAPH, Story, peer, task
 from scaler_protocol.codes import STATUS_PROCESSOR_DIED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Explain, Results, TaskLog
-from scaler_scheduler.core import Send, delivery
+from scaler_scheduler.core import Send
+from scaler_scheduler.core.tables import delivery
 
 WINDOW = 10_000
 VALUE = bytes(6_000)

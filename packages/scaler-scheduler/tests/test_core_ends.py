@@ -19,9 +19,9 @@ from scaler_protocol.ids import LAST_ATTEMPT, STORED, Salt, result_object_id
 from scaler_protocol.messages import NO_SALT, CancelReply, Limits, Release, TaskError, TaskHeader
 from scaler_scheduler.core import Policy
 from scaler_scheduler.core.actions import SendToStorage
-from scaler_scheduler.core.deaths import MOST_ACCOUNTS
-from scaler_scheduler.core.results import rows
-from scaler_scheduler.core.states import State
+from scaler_scheduler.core.entities.results import rows
+from scaler_scheduler.core.entities.states import State
+from scaler_scheduler.core.notes.deaths import MOST_ACCOUNTS
 
 # ---------------------------------------------------------------- workers that go
 

@@ -7,7 +7,7 @@ from tests.support.scheduler_story import Story, ids, peer, task
 
 from scaler_protocol.codes import CANCEL_UNKNOWN, STATUS_FAILED
 from scaler_protocol.messages import Cancel, CancelReply, Credit
-from scaler_scheduler.core import families
+from scaler_scheduler.core.tables import families
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_turn_looks_at_a_bounded_number(family: Story, monkeypatch: pytest.Mon
     nest(family, ["other"], parent="of another cluster")
     family.cancel("c", ["parent"])
     family.receive("w", Credit(limit=30, nested_reserve=4))
-    monkeypatch.setattr("scaler_scheduler.core.placement.LOOKS_A_TURN", 6)
+    monkeypatch.setattr("scaler_scheduler.core.placing.placement.LOOKS_A_TURN", 6)
     turns = 0
     while not dispatched(family.settle()):
         turns += 1

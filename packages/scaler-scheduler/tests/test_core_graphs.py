@@ -31,14 +31,9 @@ from scaler_protocol.messages import (
     TaskHeader,
 )
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import (
-    Send,
-    SendToStorage,
-    StorageOpened,
-    StorageReplied,
-    tables,
-)
-from scaler_scheduler.core.results import rows
+from scaler_scheduler.core import Send, SendToStorage, StorageOpened, StorageReplied
+from scaler_scheduler.core.entities.results import rows
+from scaler_scheduler.core.tables import tables
 
 SMALL_ENVELOPE = Limits(envelope_bytes=64 * 1024)
 

@@ -9,7 +9,8 @@ from scaler_protocol import codes
 from scaler_protocol.columns import split_u32
 from scaler_protocol.ids import GraphId
 from scaler_protocol.messages import Error, KeptResults, Limits
-from scaler_scheduler.core import Send, keeping
+from scaler_scheduler.core import Send
+from scaler_scheduler.core.succession import keeping
 
 LOOK = keeping.LOOK_SECONDS
 OTHER_GRAPH = GraphId(task("other graph"))

@@ -10,8 +10,8 @@ from scaler_protocol.codes import STATUS_FAILED
 from scaler_protocol.columns import split_ids
 from scaler_protocol.messages import Cancel, CancelReply, Dispatch, Limits, Recall, Results
 from scaler_scheduler.core import Send
-from scaler_scheduler.core.balancing import IDLE_SECONDS
-from scaler_scheduler.core.tables import TASKS_IN_A_MESSAGE, TASKS_TAKEN_IN_A_MESSAGE
+from scaler_scheduler.core.placing.balancing import IDLE_SECONDS
+from scaler_scheduler.core.tables.tables import TASKS_IN_A_MESSAGE, TASKS_TAKEN_IN_A_MESSAGE
 
 TASKS = [f"t{number}" for number in range(4_000)]
 

@@ -15,7 +15,10 @@ from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Capability, Explain
 from scaler_protocol.session import Received
-from scaler_scheduler.core import Settled, combinations, invariants, queued, ready
+from scaler_scheduler.core import Settled, invariants
+from scaler_scheduler.core.ending import queued
+from scaler_scheduler.core.entities import combinations
+from scaler_scheduler.core.tables import ready
 
 ANA, BEN = (Identity(user, frozenset({ROLE_CLIENT}), False, bytes(32)) for user in ("ana", "ben"))
 REFUSED = "c <- Error 207 (SCH-49)"

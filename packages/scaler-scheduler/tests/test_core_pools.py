@@ -8,7 +8,7 @@ from scaler_protocol.codes import ROLE_MANAGER, ROLE_WORKER
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Capability, Hello, ManagerOffer, WorkerOffer
-from scaler_scheduler.core.pools import of_user
+from scaler_scheduler.core.peers.pools import of_user
 
 PEER = PeerId(b"p" * 16)
 ANA = Identity("ana", frozenset({ROLE_WORKER}), False, b"h" * 32)

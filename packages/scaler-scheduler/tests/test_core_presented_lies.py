@@ -13,7 +13,8 @@ from scaler_protocol.codes import HELD_ENDED, HELD_RUNNING, KIND_OBJECT, ROLE_CL
 from scaler_protocol.keys import Keyring
 from scaler_protocol.messages import NO_TASK, Cancel, Dispatch, Hello, Message, Release, Results
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import FEATURE_PRESENT_HELD, presentation
+from scaler_scheduler.core import FEATURE_PRESENT_HELD
+from scaler_scheduler.core.tables import presentation
 
 KEYRING = Keyring((bytes(range(32)),))
 

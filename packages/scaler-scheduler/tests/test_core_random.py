@@ -16,7 +16,7 @@ from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Cancel, CancelReply, Credit, Dispatch, Recall, Results
 from scaler_scheduler.core import Send
-from scaler_scheduler.core.results import rows
+from scaler_scheduler.core.entities.results import rows
 
 CLIENTS = ("c0", "c1")
 WORKERS = ("w0", "w1", "w2")

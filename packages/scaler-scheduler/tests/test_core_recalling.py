@@ -7,8 +7,8 @@ from tests.support.scheduler_story import Story, names, peer, task
 
 from scaler_protocol.messages import Capability, Credit
 from scaler_scheduler.core import Policy
-from scaler_scheduler.core.cut_off import REST_SECONDS
-from scaler_scheduler.core.recalling import LOOK_SECONDS, STILL_SECONDS
+from scaler_scheduler.core.ending.cut_off import REST_SECONDS
+from scaler_scheduler.core.placing.recalling import LOOK_SECONDS, STILL_SECONDS
 
 
 def seconds_pass(story: Story, seconds: float, *, told: str = "") -> list[str]:

@@ -18,12 +18,13 @@ from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import ID_BYTES, TaskId, task_id_source
 from scaler_protocol.messages import Dispatch, Hello, Message, Recall, Submit, TaskHeader, WorkerOffer
 from scaler_protocol.session import Lost, Opened, Received
-from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled, membership
-from scaler_scheduler.core.balancing import IDLE_SECONDS
-from scaler_scheduler.core.endings import requeue
-from scaler_scheduler.core.recalling import RECALLED_A_LOOK
-from scaler_scheduler.core.states import Move, State
-from scaler_scheduler.core.tables import PLACED_A_TURN, TASKS_IN_A_MESSAGE
+from scaler_scheduler.core import Policy, SchedulerCore, Send, Settled
+from scaler_scheduler.core.ending.endings import requeue
+from scaler_scheduler.core.entities.states import Move, State
+from scaler_scheduler.core.peers import membership
+from scaler_scheduler.core.placing.balancing import IDLE_SECONDS
+from scaler_scheduler.core.placing.recalling import RECALLED_A_LOOK
+from scaler_scheduler.core.tables.tables import PLACED_A_TURN, TASKS_IN_A_MESSAGE
 
 BATCH = 8_192
 TASKS = 12 * BATCH

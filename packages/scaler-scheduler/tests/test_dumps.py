@@ -12,7 +12,8 @@ from scaler_protocol.codes import ROLE_CLIENT
 from scaler_protocol.messages import DumpPart, DumpRequest, Hello
 from scaler_protocol.session import Opened
 from scaler_scheduler import dumps
-from scaler_scheduler.core import Asked, dumping
+from scaler_scheduler.core import Asked
+from scaler_scheduler.core.watching import dumping
 from scaler_scheduler.dumps import Dumps, RecentEvents
 
 

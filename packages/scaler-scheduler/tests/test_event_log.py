@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from scaler_protocol.process.line_budget import BURST_LINES, LineBudget
-from scaler_scheduler.core.cluster_events import ClusterEvents
+from scaler_scheduler.core.notes.cluster_events import ClusterEvents
 from scaler_scheduler.event_log import LEVELS, EventLog
 
 

@@ -23,7 +23,8 @@ from scaler_protocol.messages import (
     TaskFailure,
     WorkerStatus,
 )
-from scaler_scheduler.core import Send, explaining
+from scaler_scheduler.core import Send
+from scaler_scheduler.core.watching import explaining
 
 MOMENTS = ("submitted_seconds", "dispatched_seconds")
 GPU = (Capability("gpu", 2),)

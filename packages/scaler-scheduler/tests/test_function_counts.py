@@ -22,8 +22,10 @@ from scaler_protocol.messages import (
     TaskHeader,
     WorkerStatus,
 )
-from scaler_scheduler.core import function_counts, invariants, workers
+from scaler_scheduler.core import invariants
 from scaler_scheduler.core.core import FEATURE_CHAINS
+from scaler_scheduler.core.entities import workers
+from scaler_scheduler.core.notes import function_counts
 
 SEVERAL = [bytes([number]) * ID_BYTES for number in range(1, 4)]
 

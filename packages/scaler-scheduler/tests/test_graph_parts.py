@@ -9,7 +9,9 @@ from scaler_protocol.codes import STATUS_FAILED, STATUS_REFUSED
 from scaler_protocol.columns import split_u16
 from scaler_protocol.ids import GraphId
 from scaler_protocol.messages import Cancel, Dispatch, FunctionName, GraphPart, GraphRequest, NameFunctions, TaskHeader
-from scaler_scheduler.core import Asked, Send, graph_parts, history
+from scaler_scheduler.core import Asked, Send
+from scaler_scheduler.core.notes import history
+from scaler_scheduler.core.watching import graph_parts
 
 CHAIN = {"a": (), "b": ("a",), "c": ("b",), "d": ("a", "c"), "e": ()}
 

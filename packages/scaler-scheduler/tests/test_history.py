@@ -32,8 +32,10 @@ from scaler_protocol.messages import (
     TaskSamples,
 )
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import Policy, cluster_events, history, shapes
-from scaler_scheduler.core.encoded_size import size_of_failure
+from scaler_scheduler.core import Policy
+from scaler_scheduler.core.notes import cluster_events, history
+from scaler_scheduler.core.notes.encoded_size import size_of_failure
+from scaler_scheduler.core.watching import shapes
 
 ERROR = TaskError(TASK_RAISED, "builtins.ValueError", "larger than 3\nand a second line", "Traceback of ana's program")
 PROFILE = struct.pack("<QQQ", 250_000_000, 125_000_000, 4096)

@@ -18,7 +18,7 @@ from scaler_protocol.messages import Cancel, Explain, Hello, Message, Submit, Ta
 from scaler_protocol.session import Opened, Received
 from scaler_protocol.session.events import Lost
 from scaler_scheduler.core import FEATURE_RESULT_WINDOW, Policy, SchedulerCore, Send, Settled, invariants
-from scaler_scheduler.core.intake import ALL_ANSWERS_BYTES, ANSWERS_BYTES, LEAST_ANSWERS_BYTES, intake
+from scaler_scheduler.core.tables.intake import ALL_ANSWERS_BYTES, ANSWERS_BYTES, LEAST_ANSWERS_BYTES, intake
 
 MIB = 1 << 20
 _new_ids = task_id_source()

@@ -7,7 +7,7 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, Limits, LiveOwners, Message, Welcome
 from scaler_protocol.session import Lost, Opened
 from scaler_scheduler.core import Policy, SchedulerCore, SendToStorage, Settled, StorageOpened, StorageReplied
-from scaler_scheduler.core.live_owners import IDS_IN_A_PART
+from scaler_scheduler.core.peers.live_owners import IDS_IN_A_PART
 
 GRACE = 30.0
 SMALLEST_ENVELOPE = 64 * 1024

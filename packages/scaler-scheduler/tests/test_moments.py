@@ -13,9 +13,10 @@ from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import TaskId, task_id_source
 from scaler_protocol.messages import Explain, Limits, Submit, TaskFailure, TaskHeader
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import Policy, history
-from scaler_scheduler.core.history import ROWS_OF_A_MESSAGE
-from scaler_scheduler.core.moments import NOT_YET, SMALLEST_SECONDS, ago, marked, moment_of
+from scaler_scheduler.core import Policy
+from scaler_scheduler.core.entities.moments import NOT_YET, SMALLEST_SECONDS, ago, marked, moment_of
+from scaler_scheduler.core.notes import history
+from scaler_scheduler.core.notes.history import ROWS_OF_A_MESSAGE
 
 Moments = tuple[float, float, float]
 

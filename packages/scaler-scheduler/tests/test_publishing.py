@@ -12,7 +12,7 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Software, StorageStatus
 from scaler_scheduler import publishing
 from scaler_scheduler.core import Policy, SchedulerCore
-from scaler_scheduler.core.cluster_events import EVENTS_SHOWN
+from scaler_scheduler.core.notes.cluster_events import EVENTS_SHOWN
 from scaler_scheduler.publishing import Identity, Publisher
 from scaler_scheduler.watchers import STATUS
 

@@ -14,7 +14,7 @@ from scaler_protocol.columns import join_u64
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Error, StorageStatus, UserEntry
 from scaler_scheduler.core import Policy, Send, Settled
-from scaler_scheduler.core.monitor import USERS_LIMIT
+from scaler_scheduler.core.watching.monitor import USERS_LIMIT
 
 ANA, BEN = (Identity(user, frozenset({ROLE_CLIENT}), False, bytes(32)) for user in ("ana", "ben"))
 REFUSED = "c <- Error 306 (LIM-35)"

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability
-from scaler_scheduler.core.ready import offers
 from scaler_scheduler.core.scaling.pace import Pace
 from scaler_scheduler.core.scaling.policies import (
     CAPABILITY,
@@ -24,6 +23,7 @@ from scaler_scheduler.core.scaling.policies import (
     Tier,
     wanted,
 )
+from scaler_scheduler.core.tables.ready import offers
 
 NAMES = ("gpu", "linux", "big")
 GPU = (Capability("gpu", 1),)

@@ -12,7 +12,7 @@ from scaler_protocol.codes import LEASE_EXPIRED, OK, ROLE_WORKER, SESSION_REPLAC
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Hello, WorkerOffer
 from scaler_protocol.session import Complained, Lost, Opened, SessionEvent
-from scaler_scheduler.core.cluster_events import WORKER_JOINED
+from scaler_scheduler.core.notes.cluster_events import WORKER_JOINED
 from scaler_scheduler.session_lines import log_session
 
 PEER = PeerId(b"w" * 16)

@@ -9,7 +9,7 @@ from scaler_protocol.ids import ObjectId
 from scaler_protocol.messages import SampleStacks, WorkerStatus
 from scaler_protocol.stack_trees import StackTrees
 from scaler_scheduler.core import Policy, Send
-from scaler_scheduler.core.stack_sampling import (
+from scaler_scheduler.core.watching.stack_sampling import (
     BYTES_PER_HEARTBEAT,
     FEATURE_STACK_SAMPLES,
     KEPT_BYTES,

@@ -16,7 +16,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.messages import Explain, Explanation, StackReply, StackRequest
 from scaler_scheduler.core import Asked, Policy, Send
-from scaler_scheduler.core.stacks import ANSWER_SECONDS, FEATURE_STACKS, PEER_LIMIT, TEXT_BYTES, TOTAL_LIMIT
+from scaler_scheduler.core.watching.stacks import ANSWER_SECONDS, FEATURE_STACKS, PEER_LIMIT, TEXT_BYTES, TOTAL_LIMIT
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from scaler_protocol.columns import join_u32
 from scaler_protocol.ids import TaskId, task_id_source
 from scaler_protocol.messages import Results
 from scaler_protocol.session import Lost
-from scaler_scheduler.core import Action, Send, completion
+from scaler_scheduler.core import Action, Send
 from scaler_scheduler.core.actions import Disconnect
-from scaler_scheduler.core.completion import PLAIN_ROWS, STEPS_PER_ROW
-from scaler_scheduler.core.workers import STALE_RESULTS
+from scaler_scheduler.core.ending import completion
+from scaler_scheduler.core.ending.completion import PLAIN_ROWS, STEPS_PER_ROW
+from scaler_scheduler.core.entities.workers import STALE_RESULTS
 
 HELD = [f"t{number}" for number in range(40)]
 

@@ -10,7 +10,7 @@ from tests.support.session_sides import Dialer
 from scaler_protocol.messages import StorageStatus, Timers
 from scaler_protocol.process.ports import free_ports
 from scaler_protocol.session import Lost
-from scaler_scheduler.core.storage_events import MIB, Event, StorageEvents, StorageSession
+from scaler_scheduler.core.watching.storage_events import MIB, Event, StorageEvents, StorageSession
 from scaler_scheduler.storage_process import warn_of_silence
 
 ADDRESS = "tcp://a:1"

@@ -13,7 +13,7 @@ from scaler_protocol.messages import Hello, Software, Welcome
 from scaler_protocol.process import UsageError
 from scaler_protocol.session import Lost, Opened, Rejected
 from scaler_scheduler.config import Config, parse
-from scaler_scheduler.core.succession import Duty, Succession
+from scaler_scheduler.core.succession.succession import Duty, Succession
 from scaler_scheduler.standby import HELLOS_PER_SECOND, Retries, Standby
 
 LOW, HIGH = PeerId(b"a" * 16), PeerId(b"b" * 16)

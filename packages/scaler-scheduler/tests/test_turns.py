@@ -55,17 +55,9 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Complained, Lost, Opened, Received
 from scaler_protocol.session.bounds import Quota
-from scaler_scheduler.core import (
-    ALLOWED_MESSAGES,
-    Disconnect,
-    Event,
-    Policy,
-    SchedulerCore,
-    Send,
-    Settled,
-    families,
-)
+from scaler_scheduler.core import ALLOWED_MESSAGES, Disconnect, Event, Policy, SchedulerCore, Send, Settled
 from scaler_scheduler.core.scaling import controller
+from scaler_scheduler.core.tables import families
 
 COUNT = 20_000
 MOST_STEPS = 400_000

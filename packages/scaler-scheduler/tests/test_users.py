@@ -40,8 +40,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Lost, Opened
 from scaler_scheduler.core import Policy
-from scaler_scheduler.core.names import OBJECTS_KEPT
-from scaler_scheduler.core.owned import HOSTS_SHOWN, LARGEST_SHOWN
+from scaler_scheduler.core.notes.names import OBJECTS_KEPT
+from scaler_scheduler.core.watching.owned import HOSTS_SHOWN, LARGEST_SHOWN
 
 CLAIMED = (Capability("user:eve"),)
 

@@ -26,8 +26,9 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.session import Opened
-from scaler_scheduler.core import Asked, Policy, PublishLog, Send, sampling, shapes
-from scaler_scheduler.core import names as naming
+from scaler_scheduler.core import Asked, Policy, PublishLog, Send
+from scaler_scheduler.core.notes import names as naming
+from scaler_scheduler.core.watching import sampling, shapes
 
 ROW = task("a") + FUNCTION + bytes(SAMPLE_BYTES - 32)
 

@@ -27,7 +27,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.transport import RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
-from scaler_scheduler.core.cluster_events import LIMIT_REACHED
+from scaler_scheduler.core.notes.cluster_events import LIMIT_REACHED
 from scaler_scheduler.dumps import Dumps
 from scaler_scheduler.publishing import Publisher, StorageFigures
 from scaler_scheduler.watchers import TASKS, Watchers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from scaler_protocol.process.line_budget import LineBudget
-from scaler_scheduler.core.cluster_events import (
+from scaler_scheduler.core.notes.cluster_events import (
     CONTROL,
     LIMIT_REACHED,
     MANAGER_TROUBLE,

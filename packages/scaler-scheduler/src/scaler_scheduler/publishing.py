@@ -17,7 +17,7 @@ from scaler_protocol.messages import ClusterStatus, Count, Software, StorageStat
 from scaler_protocol.records import dataclass
 from scaler_protocol.transport import DealerEndpoint, RouterEndpoint
 from scaler_scheduler.core import SchedulerCore
-from scaler_scheduler.core.owned import OwnedObjects
+from scaler_scheduler.core.watching.owned import OwnedObjects
 from scaler_scheduler.host_figures import HostFigures
 from scaler_scheduler.watchers import GRAPHS, LOGS, STACKS, STATUS, TASKS, Watchers
 

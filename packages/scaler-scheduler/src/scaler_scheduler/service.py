@@ -72,16 +72,16 @@ from scaler_scheduler.core import (
     StorageOpened,
     StorageReplied,
 )
-from scaler_scheduler.core.cluster_events import (
+from scaler_scheduler.core.notes.cluster_events import (
     LIMIT_REACHED,
     SCHEDULER_STARTED,
     STORAGE_LOST,
 )
-from scaler_scheduler.core.display import KEY_BYTES
-from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES
-from scaler_scheduler.core.stacks import FEATURE_STACKS
-from scaler_scheduler.core.storage_events import Event, StorageEvents, StorageSession
-from scaler_scheduler.core.succession import Duty
+from scaler_scheduler.core.notes.display import KEY_BYTES
+from scaler_scheduler.core.succession.succession import Duty
+from scaler_scheduler.core.watching.stack_sampling import FEATURE_STACK_SAMPLES
+from scaler_scheduler.core.watching.stacks import FEATURE_STACKS
+from scaler_scheduler.core.watching.storage_events import Event, StorageEvents, StorageSession
 from scaler_scheduler.desk import Desk
 from scaler_scheduler.dumps import Dumps, RecentEvents
 from scaler_scheduler.event_log import EventLog

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scaler_protocol.codes import ROLE_CLIENT, ROLE_MANAGER, ROLE_MONITOR, ROLE_WORKER, SESSION_REPLACED
 from scaler_protocol.ids import PeerId
 from scaler_protocol.session import Complained, Lost, Opened, SessionEvent
-from scaler_scheduler.core.cluster_events import place_of
+from scaler_scheduler.core.notes.cluster_events import place_of
 
 _ROLE_NAMES = {
     ROLE_CLIENT: "client",

@@ -16,7 +16,7 @@ from scaler_protocol.process import StartupError
 from scaler_protocol.session import Lost, Opened, Received, Rejected, SessionDialer, SessionEvent
 from scaler_protocol.session.receivable import FROM_SCHEDULER
 from scaler_protocol.transport import DealerEndpoint
-from scaler_scheduler.core.succession import Duty, Succession
+from scaler_scheduler.core.succession.succession import Duty, Succession
 
 REDIAL_SECONDS = 0.5
 REFUSED_LEASES = 2

@@ -56,42 +56,27 @@ from scaler_protocol.messages import (
 from scaler_protocol.records import dataclass
 from scaler_protocol.session import Complained, Lost, Opened, Received
 from scaler_protocol.session.gate import Gate
-from scaler_scheduler.core import (
-    admission,
-    balancing,
-    cancellation,
-    cluster_events,
-    completion,
-    confirming,
-    control,
-    cut_off,
-    dumping,
-    keeping,
-    live_owners,
-    membership,
-    monitor,
-    placement,
-    pools,
-    presenting,
-    recovering,
-    refusals,
-    rights,
-    shapes,
-    submission,
-)
+from scaler_scheduler.core.accepting import admission, submission
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage
-from scaler_scheduler.core.backlog import Job, weight_of
-from scaler_scheduler.core.delivery import Window, window_of
-from scaler_scheduler.core.explaining import Explainer, Lines, explanation
-from scaler_scheduler.core.graph_parts import GraphParts
-from scaler_scheduler.core.owned import OwnedObjects
-from scaler_scheduler.core.sampling import Sampler
+from scaler_scheduler.core.ending import cancellation, completion, cut_off, refusals
+from scaler_scheduler.core.entities.states import UNFINISHED
+from scaler_scheduler.core.entities.workers import Worker
+from scaler_scheduler.core.notes import cluster_events
+from scaler_scheduler.core.peers import live_owners, membership, pools
+from scaler_scheduler.core.placing import balancing, placement
 from scaler_scheduler.core.scaling.controller import Scaler
-from scaler_scheduler.core.stack_sampling import FEATURE_STACK_SAMPLES, StackSampler
-from scaler_scheduler.core.stacks import FEATURE_STACKS, Stacks
-from scaler_scheduler.core.states import UNFINISHED
-from scaler_scheduler.core.tables import Client, Policy, Tables
-from scaler_scheduler.core.workers import Worker
+from scaler_scheduler.core.succession import confirming, keeping, presenting, recovering
+from scaler_scheduler.core.tables import rights
+from scaler_scheduler.core.tables.backlog import Job, weight_of
+from scaler_scheduler.core.tables.delivery import Window, window_of
+from scaler_scheduler.core.tables.tables import Client, Policy, Tables
+from scaler_scheduler.core.watching import control, dumping, monitor, shapes
+from scaler_scheduler.core.watching.explaining import Explainer, Lines, explanation
+from scaler_scheduler.core.watching.graph_parts import GraphParts
+from scaler_scheduler.core.watching.owned import OwnedObjects
+from scaler_scheduler.core.watching.sampling import Sampler
+from scaler_scheduler.core.watching.stack_sampling import FEATURE_STACK_SAMPLES, StackSampler
+from scaler_scheduler.core.watching.stacks import FEATURE_STACKS, Stacks
 
 #: What each role may send; the session layer answers anything else with NOT_ALLOWED (HSK-13).
 ALLOWED_MESSAGES: dict[int, frozenset[type]] = {

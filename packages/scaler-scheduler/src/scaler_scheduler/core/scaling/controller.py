@@ -12,20 +12,20 @@ from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget
 from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core.actions import Disconnect
-from scaler_scheduler.core.cluster_events import (
+from scaler_scheduler.core.entities.states import FINISHED
+from scaler_scheduler.core.entities.workers import Worker
+from scaler_scheduler.core.notes.cluster_events import (
     MANAGER_JOINED,
     MANAGER_LEFT,
     MANAGER_TROUBLE,
     WORKER_DRAINING,
 )
-from scaler_scheduler.core.ready import Requirement, offers
-from scaler_scheduler.core.recalling import recall
+from scaler_scheduler.core.placing.recalling import recall
 from scaler_scheduler.core.scaling.manager import WORKERS_MOST, Manager
 from scaler_scheduler.core.scaling.pace import Pace
 from scaler_scheduler.core.scaling.policies import CAPABILITY, WATERFALL, Demand, wanted
-from scaler_scheduler.core.states import FINISHED
-from scaler_scheduler.core.tables import Tables
-from scaler_scheduler.core.workers import Worker
+from scaler_scheduler.core.tables.ready import Requirement, offers
+from scaler_scheduler.core.tables.tables import Tables
 
 LOOK_SECONDS = 1.0
 

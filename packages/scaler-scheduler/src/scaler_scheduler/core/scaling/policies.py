@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.ready import Requirement, offers
+from scaler_scheduler.core.tables.ready import Requirement, offers
 
 NONE = "no"
 VANILLA = "vanilla"

@@ -1,0 +1,1 @@
+"""Lets batches and single tasks in, or refuses them."""

@@ -1,0 +1,1 @@
+"""Ends tasks: a result, a failure, a cancel, a lost worker, a retry."""

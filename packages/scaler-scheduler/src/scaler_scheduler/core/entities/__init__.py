@@ -1,0 +1,1 @@
+"""Holds what the tables are made of: a client's batch, a worker, results, shares; nothing here looks anything up."""

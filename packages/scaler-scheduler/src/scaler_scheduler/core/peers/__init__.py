@@ -1,0 +1,1 @@
+"""Knows who has joined, and who has gone."""

@@ -1,0 +1,1 @@
+"""Chooses the worker of a task, and moves what waits from one worker to another."""

@@ -1,0 +1,1 @@
+"""Survives the death of a scheduler: what workers present, what a successor keeps and confirms."""

@@ -1,0 +1,1 @@
+"""Keeps every task where its state says, and finds it: ready, waiting, delivered, presented."""

@@ -1,0 +1,486 @@
+"""The queue of tasks that could run now (SCH-9, SCH-10, SCH-11, SCH-91).
+
+Deeper tasks come first. Of equal depth come those of the user that has had the least time of workers, and of these
+those of higher priority: a user's priorities say nothing of the tasks of others, so each user has lines of its own. Of
+equal urgency comes the program of the user that has had the least, and each client's tasks leave in the order of
+submission. Without keys all clients are of one user. Tasks are queued and taken as runs of indexes into a chunk: a
+range where they are neighbours, a deque where they became ready one after another.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain, islice, repeat, takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaler_protocol.ids import TaskId
+from scaler_protocol.messages import Capability, TaskHeader
+from scaler_scheduler.core.entities.chunk import Chunk, Indexes
+from scaler_scheduler.core.tables.turns import PORTION_TASKS, Line, Run, Turn, in_order, take, take_run
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.entities.shares import UserShare
+    from scaler_scheduler.core.entities.workers import LoadIndex
+    from scaler_scheduler.core.tables.tables import Client
+
+Requirement = tuple[Capability, ...]
+"""Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
+
+CODE = "\0code:"
+"""Code stands among capabilities under a name that begins like this, as no capability of a user does: so everything
+that places tasks by what workers offer places them by their code too. (SCH-39)"""
+ANY_CODE = CODE
+"""What a worker offers that does not say which code it reads."""
+FEATURE_CODE_SETS = "code-sets"
+CODE_SETS = "\0" + FEATURE_CODE_SETS
+"""What a worker offers whose session has that feature, and a task asks for that has a code set. (SCH-39)"""
+
+
+def offered(capabilities: Mapping[str, int], code_tags: Iterable[str], *, takes_code_sets: bool) -> dict[str, int]:
+    """All that a worker offers, as `offers` compares it."""
+    offer = {**capabilities, **dict.fromkeys([CODE + tag for tag in code_tags] or [ANY_CODE], -1)}
+    if takes_code_sets:
+        offer[CODE_SETS] = -1
+    return offer
+
+
+def offers(offer: Mapping[str, int], requirement: Requirement) -> bool:
+    """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1). (SCH-12)"""
+    for item in requirement:
+        amount = offer.get(item.name)
+        if amount is None:
+            if ANY_CODE not in offer or not item.name.startswith(CODE):
+                return False
+        elif item.amount > 0 and 0 <= amount < item.amount:
+            return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _asked(name: str) -> Requirement:
+    return (Capability(name),)
+
+
+def named_by_user(requirement: Requirement) -> Requirement:
+    """Without the code, which no user asks for by name."""
+    return tuple([item for item in requirement if not item.name.startswith("\0")])
+
+
+#: Empty classes are kept below this: most tasks are of the class that the last ones were of.
+CLASSES_LIMIT = 64
+DISCARDED_RUNS = 100
+RUNS_LOOKED_AT = 64
+LOOKED_AT = 20_000
+"""How many queued tasks are looked at to say where in the queue one task stands: this takes one or two milliseconds."""
+
+
+class ClassKey(NamedTuple):
+    """Tasks of one class are of one user, equally urgent, and may go to the same workers."""
+
+    negative_depth: int
+    negative_priority: int
+    requirement: Requirement
+    user: str = ""
+
+    @property
+    def is_nested(self) -> bool:
+        return self.negative_depth < 0
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """What they are sorted by. Requirements have no order: of equal urgency, what was asked first comes first."""
+        return self[:2]
+
+    def is_before(self, other: ClassKey) -> bool:
+        """Returns whether these tasks go first. Of equally deep ones of two users shares decide that, and not a
+        priority."""
+        if self.negative_depth != other.negative_depth or self.user == other.user:
+            return self.urgency < other.urgency
+        return False
+
+
+def class_key(header: TaskHeader, user: str) -> ClassKey:
+    requirement = header.capabilities
+    if header.code_tag:
+        requirement = requirement + _asked(CODE + header.code_tag)
+    if header.code_set:
+        requirement = requirement + _asked(CODE_SETS)
+    return ClassKey(-header.depth, -header.priority, requirement, user)
+
+
+class ReadyClass:
+    """`count` tells how many can be taken; those of clients that are held, and those set aside, cannot."""
+
+    __slots__ = (
+        "_aside",
+        "_aside_count",
+        "_held",
+        "_line",
+        "_turns",
+        "count",
+        "index",
+        "key",
+        "may_borrow",
+        "number",
+        "urgency",
+    )
+
+    def __init__(self, key: ClassKey, index: LoadIndex, number: int = 0) -> None:
+        self.key = key
+        self.number = number  #: of equally urgent ones that of the lower number comes first
+        self.urgency = key.urgency
+        self.index = index  #: the workers that can take these tasks
+        #: they take amounts, and have ancestors that could lend theirs (SCH-47)
+        self.may_borrow = key.is_nested and any(item.amount > 0 for item in key.requirement)
+        self.count = 0
+        self._line = Line()
+        self._turns = self._line.turns
+        self._held: dict[Client, Turn] = {}
+        #: tasks that will be canceled and are not to begin before (CAN-13)
+        self._aside: dict[Chunk, dict[int, None]] = {}
+        self._aside_count = 0
+
+    @property
+    def held_count(self) -> int:
+        return sum(turn.count for turn in self._held.values()) + self._aside_count
+
+    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool) -> bool:
+        """Returns whether the client had nothing here."""
+        client, count = chunk.client, len(indexes)
+        turns = self._held if client.is_held else self._turns
+        turn = turns.get(client)
+        is_new = turn is None
+        if turn is None:
+            turn = turns[client] = Turn()
+            if client.share.shares.is_contended and not client.is_held:
+                self._line.joined(client, turn)
+        turn.count += count
+        if not client.is_held:
+            self.count += count
+        runs = turn.runs
+        if isinstance(indexes, range):
+            runs.appendleft((chunk, indexes)) if at_front else runs.append((chunk, indexes))
+            return is_new
+        neighbour = runs[0 if at_front else -1] if runs else None
+        if neighbour is None or neighbour[0] is not chunk or isinstance(neighbour[1], range):
+            neighbour = (chunk, deque[int]())
+            runs.appendleft(neighbour) if at_front else runs.append(neighbour)
+        run = neighbour[1]
+        assert not isinstance(run, range), "single tasks are gathered in a deque"
+        run.extendleft(reversed(indexes)) if at_front else run.extend(indexes)
+        return is_new
+
+    def take(self, limit: int) -> tuple[Chunk, Indexes] | None:
+        """At most `limit` tasks of one chunk, of the client whose turn it is."""
+        while waiting := len(self._turns):
+            client = next(iter(self._turns)) if waiting == 1 else self._line.next()
+            if client.share.shares.is_contended:
+                client.share.has_turn()
+            turn = self._turns[client]
+            taken = take(turn.runs, limit if waiting == 1 else min(limit, max(PORTION_TASKS, limit // waiting)))
+            if not turn.runs:
+                del self._turns[client]
+            if taken is not None:
+                self.count -= len(taken[1])
+                turn.count -= len(taken[1])
+                return taken
+        return None
+
+    def take_of(self, chunk: Chunk, limit: int) -> Indexes:
+        """At most `limit` tasks of this chunk, whose turn it may not be. Empty: none of them can be taken."""
+        turn = self._turns.get(chunk.client)
+        runs = deque[tuple[Chunk, Run]]() if turn is None else turn.runs
+        place = next((place for place, (other, _) in enumerate(runs) if other is chunk), None)
+        if turn is None or place is None:
+            return range(0)
+        runs.rotate(-place)
+        taken = take_run(runs, limit)
+        runs.rotate(place)
+        if not runs:
+            del self._turns[chunk.client]
+        self._count(chunk.client, turn, -len(taken))
+        return taken
+
+    def take_one(self, chunk: Chunk, index: int) -> bool:
+        """This task, which was put at the front not long ago. False: it is not there any more, or is held."""
+        turn = self._turns.get(chunk.client)
+        for place, (other, run) in enumerate(islice(turn.runs, RUNS_LOOKED_AT) if turn is not None else ()):
+            if other is chunk and not isinstance(run, range) and index in run and index not in chunk.dropped:
+                assert turn is not None
+                run.remove(index)
+                if not run:
+                    del turn.runs[place]
+                if not turn.runs:
+                    del self._turns[chunk.client]
+                self._count(chunk.client, turn, -1)
+                return True
+        return False
+
+    def set_aside(self, chunk: Chunk, indexes: Indexes) -> int:
+        """These have just been taken and will not begin, nor will those of their chunk that are next in its client's
+        line. Answers how many they are."""
+        aside = self._aside.setdefault(chunk, {})
+        count = -len(aside)
+        aside.update(dict.fromkeys(indexes))
+        turn = self._turns.get(chunk.client)
+        if turn is not None and turn.runs[0][0] is chunk:
+            _, following = take(turn.runs, len(chunk.ids)) or (chunk, ())
+            aside.update(dict.fromkeys(following))
+            self._count(chunk.client, turn, -len(following))
+            if not turn.runs:
+                del self._turns[chunk.client]
+        count += len(aside)
+        self._aside_count += count
+        return count
+
+    @property
+    def standing(self) -> float:
+        """Of the client that has the next turn: there must be one."""
+        return self._line.next().share.standing
+
+    @property
+    def user(self) -> UserShare:
+        """Returns the user of the client that has the next turn: there must be one."""
+        return self._line.next().share.of_user
+
+    @property
+    def clients(self) -> Iterable[Client]:
+        """Of which something can be taken here."""
+        return [client for client, turn in self._turns.items() if turn.count]
+
+    @property
+    def set_aside_chunks(self) -> Iterable[Chunk]:
+        return self._aside.keys()
+
+    def drop(self, chunk: Chunk, indexes: Indexes) -> None:
+        """These queued tasks have ended another way."""
+        count = len(indexes) - self._drop_aside(chunk, indexes)
+        if count:
+            turn = self._turn_of(chunk.client)
+            assert turn is not None, "a client with queued tasks has a turn"
+            self._count(chunk.client, turn, -count)
+
+    def _drop_aside(self, chunk: Chunk, indexes: Indexes) -> int:
+        aside = self._aside.get(chunk)
+        if aside is None:
+            return 0
+        here = [index for index in indexes if index in aside]
+        for index in here:
+            del aside[index]
+        if not aside:
+            del self._aside[chunk]
+        self._aside_count -= len(here)
+        return len(here)
+
+    def hold(self, client: Client) -> None:
+        turn = self._turns.pop(client, None)
+        if turn is not None:
+            self._held[client] = turn
+            self.count -= turn.count
+
+    def release(self, client: Client) -> None:
+        turn = self._held.pop(client, None)
+        if turn is not None and turn.runs:
+            self._turns[client] = turn
+            self._line.joined(client, turn)
+            self.count += turn.count
+
+    def forget(self, client: Client) -> None:
+        """It has nothing queued any more."""
+        (self._held if client.is_held else self._turns).pop(client, None)
+
+    def runs_of(self, client: Client) -> deque[tuple[Chunk, Run]]:
+        turn = self._turn_of(client)
+        return deque() if turn is None else turn.runs
+
+    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
+        for turn in (*self._turns.values(), *self._held.values()):
+            yield from turn.runs
+        yield from self._aside.items()
+
+    def first_of(self, client: Client) -> TaskId | None:
+        """The task of this client that would leave first, if it is among the first that are looked at."""
+        left = LOOKED_AT
+        for chunk, run in self.runs_of(client):
+            left -= 1
+            for index in islice(run, max(0, left)) if chunk.unfinished else ():
+                left -= 1
+                if index not in chunk.dropped:
+                    return chunk.ids[index]
+            if left <= 0:
+                break
+        return None
+
+    def ahead_of(self, chunk: Chunk, index: int) -> int:
+        """How many tasks of the same client leave before this one. Very many are not all looked at: then at least so
+        many."""
+        count = 0
+        left = LOOKED_AT
+        for other, run in self.runs_of(chunk.client):
+            left -= 1
+            if left <= 0:
+                return count
+            if isinstance(run, range) and not other.dropped:
+                if other is chunk and index in run:
+                    return count + run.index(index)
+                count += len(run)
+                continue
+            for one in islice(run, left):
+                left -= 1
+                if other is chunk and one == index:
+                    return count
+                count += one not in other.dropped
+        return count
+
+    def _turn_of(self, client: Client) -> Turn | None:
+        return (self._held if client.is_held else self._turns).get(client)
+
+    def _count(self, client: Client, turn: Turn, change: int) -> None:
+        turn.count += change
+        if not client.is_held:
+            self.count += change
+
+
+class ReadyQueue:
+    def __init__(self, index_of: Callable[[ClassKey], LoadIndex], changed: dict[LoadIndex, None] | None = None) -> None:
+        """Makes an empty queue. `changed`: to which the indexes add themselves."""
+        self.classes: dict[ClassKey, ReadyClass] = {}
+        self._index_of = index_of
+        self._order: list[ReadyClass] = []  #: the same, the most urgent first
+        self._of_user: dict[tuple[int, str], list[ReadyClass]] = {}  #: those of one depth and one user, alike
+        #: the lines of each client, and some in which it has nothing any more
+        self._of_client: dict[Client, dict[ReadyClass, None]] = {}
+        #: those that take amounts which ancestors could lend
+        self._borrowing: dict[ReadyClass, None] = {}
+        self._last_number = 0
+        #: where a worker may have got room, or a line something that can be taken, since it was last looked at
+        self.changed: dict[LoadIndex, None] = {} if changed is None else changed
+        self._most = CLASSES_LIMIT  #: when there are more, those that ran empty are forgotten
+
+    def __len__(self) -> int:
+        return sum(ready.count + ready.held_count for ready in self.classes.values())
+
+    def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
+        key = chunk.combination.key
+        ready = self.classes.get(key)
+        if ready is None:
+            if len(self.classes) >= self._most:
+                self._forget_empty()
+            self._last_number += 1
+            ready = self.classes[key] = ReadyClass(key, self._index_of(key), self._last_number)
+            for order in (self._order, self._of_user.setdefault((key.negative_depth, key.user), [])):
+                insort(order, ready, key=lambda one: one.urgency)
+            if ready.may_borrow:
+                self._borrowing[ready] = None
+        if ready.add(chunk, indexes, at_front=at_front):
+            lines = self._of_client.get(chunk.client)
+            if lines is None:
+                lines = self._of_client[chunk.client] = {}
+            lines[ready] = None
+        if ready.count:  # `LoadIndex.wait`, without a call for each batch
+            ready.index.lines[ready] = None
+            self.changed[ready.index] = None
+
+    def drop(self, chunk: Chunk, index: int) -> None:
+        """This queued task has ended another way; its place in the run is passed over later."""
+        chunk.drop(index)
+        self.classes[chunk.combination.key].drop(chunk, [index])
+
+    def take_one(self, chunk: Chunk, index: int) -> bool:
+        """See `ReadyClass.take_one`."""
+        ready = self.classes.get(chunk.combination.key)
+        return ready is not None and ready.take_one(chunk, index)
+
+    def drop_all(self, chunk: Chunk, indexes: Indexes) -> None:
+        chunk.drop_all(indexes)
+        self.classes[chunk.combination.key].drop(chunk, indexes)
+
+    def hold(self, client: Client) -> None:
+        """Nothing of this client is taken until it is released; what becomes ready is held as well."""
+        client.holds += 1
+        if client.holds > 1:
+            return
+        for ready in self._of_client.get(client, ()):
+            ready.hold(client)
+        client.is_held = True
+
+    def release(self, client: Client) -> None:
+        client.holds -= 1
+        if client.holds:
+            return
+        client.is_held = False
+        for ready in self._of_client.get(client, ()):
+            ready.release(client)
+            if ready.count:
+                ready.index.wait(ready)
+
+    def discard(self, client: Client) -> Iterator[int]:
+        """Passes over what was dropped at the head of the line of this client, little by little. Yields steps."""
+        for ready in tuple(self._of_client.get(client, ())):
+            runs = ready.runs_of(client)
+            while runs and not runs[0][0].unfinished:
+                for _ in range(min(DISCARDED_RUNS, len(runs))):
+                    if runs[0][0].unfinished:
+                        break
+                    runs.popleft()
+                yield DISCARDED_RUNS // 4
+            if not runs:
+                ready.forget(client)
+                self._forget_line(client, ready)
+
+    def _forget_line(self, client: Client, ready: ReadyClass) -> None:
+        """Takes the line out of the client's, unless it has been taken out since `discard` began."""
+        lines = self._of_client.get(client, {})
+        lines.pop(ready, None)
+        if not lines:
+            self._of_client.pop(client, None)
+
+    def waiting(self) -> list[ReadyClass]:
+        """Classes with something that can be taken, the most urgent first."""
+        return [ready for ready in self._order if ready.count]
+
+    def comes_first(self, key: ClassKey) -> bool:
+        """Returns whether nothing that some worker can take goes before tasks of this class: neither deeper tasks, nor
+        more urgent ones of the same user, among which those of other users are not looked for."""
+        deeper = takewhile(lambda ready: ready.key.negative_depth < key.negative_depth, self._order)
+        own = self._of_user.get((key.negative_depth, key.user), ())
+        before = chain(deeper, takewhile(lambda ready: ready.urgency < key.urgency, own))
+        return not any(ready.count and ready.index.members for ready in before)
+
+    def placeable(self, *, is_lending: bool) -> Iterable[tuple[ReadyClass, int]]:
+        """Returns those that may find a place now, in their order, each with the number of users that wait beside it.
+        All others are not looked at: each user may have many, and lines that no worker can take stay until one joins.
+        (SCH-49) Lent amounts are places that no index knows."""
+        found: list[ReadyClass] = []
+        changed = self.changed
+        for index in list(changed):
+            if not index.heap or not index.lines:
+                del changed[index]  # it is there again when a worker has room, or a line something that can be taken
+                continue
+            lines = [ready for ready in index.lines if ready.count]
+            if len(lines) < len(index.lines):
+                index.lines = dict.fromkeys(lines)
+            found += lines
+        if is_lending and self._borrowing:
+            found += [ready for ready in self._borrowing if ready.count and not ready.index.heap]
+        return in_order(found) if len(found) > 1 else zip(found, repeat(1))
+
+    def _forget_empty(self) -> None:
+        """Seldom: only when there may be twice as many as are in use."""
+        self.classes = {key: ready for key, ready in self.classes.items() if ready.count or ready.held_count}
+        self._order = [ready for ready in self._order if ready.key in self.classes]
+        self._of_user.clear()
+        for ready in self._order:
+            self._of_user.setdefault((ready.key.negative_depth, ready.key.user), []).append(ready)
+        self._borrowing = {ready: None for ready in self._order if ready.may_borrow}
+        for client, lines in list(self._of_client.items()):
+            for ready in [one for one in lines if one.key not in self.classes]:
+                self._forget_line(client, ready)
+        self._most = max(CLASSES_LIMIT, 2 * len(self.classes))
+
+    def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
+        for ready in self.classes.values():
+            yield from ready.runs()

@@ -1,0 +1,1 @@
+"""Answers what people ask: pages, explanations, graphs, dumps, samples."""
