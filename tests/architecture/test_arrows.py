@@ -69,3 +69,34 @@ def test_package_initialisers_only_re_export() -> None:
         if not isinstance(node, allowed) and not (isinstance(node, ast.FunctionDef) and node.name in functions)
     ]
     assert not wrong, f"code in a package initialiser: {wrong}"
+
+
+#: The rooms of the scheduler's core, from those that know nothing of the others to those that know all below them.
+ROOMS = (
+    ("actions", "policy"),
+    ("entities",),
+    ("notes",),
+    ("tables",),
+    ("ending",),
+    ("placing", "succession"),
+    ("scaling", "accepting", "peers"),
+    ("watching",),
+    ("invariants", "core"),
+)
+
+
+def test_rooms_of_the_scheduler_know_only_those_below() -> None:
+    core = PARTS["scheduler"].source / "core"
+    level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
+    there = {
+        path.relative_to(core).with_suffix("").parts[0] for path in modules(PARTS["scheduler"]) if core in path.parents
+    }
+    assert there - {"__init__"} == level.keys()
+    wrong = []
+    for path in core.glob("*/*.py"):
+        room = path.parent.name
+        for found in imports(path):
+            pieces = found.module.split(".")
+            if pieces[:2] == ["scaler_scheduler", "core"] and len(pieces) > 2 and pieces[2] != room:
+                wrong += [] if level.get(pieces[2], len(ROOMS)) < level[room] else [str(found)]
+    assert not wrong, "\n".join(wrong)

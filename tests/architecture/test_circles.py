@@ -49,7 +49,7 @@ def test_a_circle_is_found() -> None:
     assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
-@pytest.mark.parametrize("name", ["client", "worker", "storage", "symphony"])
+@pytest.mark.parametrize("name", ["client", "scheduler", "worker", "storage", "symphony"])
 def test_imports_go_in_no_circle(name: str) -> None:
     circle = circle_in(graph_of(PARTS[name]))
     assert not circle, " imports ".join(circle)

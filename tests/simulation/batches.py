@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from scaler_protocol.columns import join_u16, split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Submit
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.tables.tables import Tables
 
 

@@ -9,7 +9,7 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Dispatch, ManagerStatus, ManagerTarget, Message
 from scaler_protocol.session import Lost
 from scaler_scheduler.core import Policy
-from scaler_scheduler.core.scaling.policies import NONE, Scaling
+from scaler_scheduler.core.policy import NONE, Scaling
 from tests.simulation.deaths import GRACE_SECONDS, HarshWorld, TwiceDeadWorld
 from tests.simulation.managers import ManagerNode
 from tests.simulation.nodes import TIMERS

@@ -31,16 +31,15 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.session import Opened, Received
 from scaler_scheduler.core import FEATURE_CODE_SETS, Policy, SchedulerCore, Send, Settled, invariants
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.combinations import Combinations, UserCombinations
+from scaler_scheduler.core.entities.function_counts import FunctionCounts
 from scaler_scheduler.core.entities.shares import Share, UserShare
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.deaths import Deaths
-from scaler_scheduler.core.notes.function_counts import FunctionCounts
 from scaler_scheduler.core.tables.dependencies import Kept
 from scaler_scheduler.core.tables.ready import ReadyQueue
-from scaler_scheduler.core.tables.tables import Client
 from tests.simulation.batches import in_order, merged, take_apart
 
 Json = dict[str, Any]

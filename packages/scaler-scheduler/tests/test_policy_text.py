@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.process import UsageError
-from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
+from scaler_scheduler.core.policy import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
 from scaler_scheduler.policy_text import PolicyChoice, parse_policy
 
 

@@ -13,9 +13,9 @@ from scaler_protocol.messages import Capability, Explain
 from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core import Disconnect, Policy
 from scaler_scheduler.core.entities.workers import KEEPING_SECONDS
+from scaler_scheduler.core.policy import CAPABILITY, NONE, Scaling
 from scaler_scheduler.core.scaling import controller
 from scaler_scheduler.core.scaling.manager import AWAITED_SECONDS, NO_SHOW_SECONDS
-from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, Scaling
 from scaler_scheduler.core.succession.recovering import FEATURE_PRESENT_HELD
 
 STARTING, RUNNING, STOPPING = UNIT_STARTING, UNIT_RUNNING, UNIT_STOPPING

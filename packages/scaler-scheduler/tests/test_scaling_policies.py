@@ -11,19 +11,10 @@ from hypothesis import given
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Capability
+from scaler_scheduler.core.entities.requirements import offers
+from scaler_scheduler.core.policy import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
 from scaler_scheduler.core.scaling.pace import Pace
-from scaler_scheduler.core.scaling.policies import (
-    CAPABILITY,
-    NONE,
-    VANILLA,
-    WATERFALL,
-    Demand,
-    Scaling,
-    Source,
-    Tier,
-    wanted,
-)
-from scaler_scheduler.core.tables.ready import offers
+from scaler_scheduler.core.scaling.policies import Demand, Source, wanted
 
 NAMES = ("gpu", "linux", "big")
 GPU = (Capability("gpu", 1),)

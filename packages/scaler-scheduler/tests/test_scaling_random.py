@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.support.scheduler_story import Story
 
 from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
-from scaler_scheduler.core.scaling.policies import Scaling
+from scaler_scheduler.core.policy import Scaling
 
 PATIENCE = Scaling().patience_seconds
 MOST = 8

@@ -11,8 +11,7 @@ from scaler_protocol.process import StartupError, posix_command, run_command, ru
 posix_command("scaler_scheduler")  # before the imports that fail elsewhere
 
 from scaler_scheduler.config import PROGRAM, Config, parse
-from scaler_scheduler.core.scaling.policies import Scaling
-from scaler_scheduler.core.tables.tables import Policy
+from scaler_scheduler.core.policy import Policy, Scaling
 from scaler_scheduler.policy_text import PolicyChoice
 from scaler_scheduler.publishing import Identity
 from scaler_scheduler.service import SchedulerService

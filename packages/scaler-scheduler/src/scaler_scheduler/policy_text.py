@@ -6,7 +6,7 @@ from dataclasses import field
 
 from scaler_protocol.process import UsageError
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.scaling.policies import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
+from scaler_scheduler.core.policy import CAPABILITY, NONE, VANILLA, WATERFALL, Scaling, Tier
 
 ENGINES = ("simple", "waterfall_v1")
 ALLOCATIONS = {"even": "even", "even_load": "even", "capability": "capability"}

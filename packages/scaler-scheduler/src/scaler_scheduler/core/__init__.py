@@ -24,9 +24,9 @@ from scaler_scheduler.core.core import (
     StorageOpened,
     StorageReplied,
 )
+from scaler_scheduler.core.entities.requirements import FEATURE_CODE_SETS
+from scaler_scheduler.core.policy import Policy
 from scaler_scheduler.core.succession.recovering import FEATURE_PRESENT_HELD
-from scaler_scheduler.core.tables.ready import FEATURE_CODE_SETS
-from scaler_scheduler.core.tables.tables import Policy
 
 __all__ = [
     "ALLOWED_MESSAGES",

@@ -59,17 +59,19 @@ from scaler_protocol.session.gate import Gate
 from scaler_scheduler.core.accepting import admission, submission
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage
 from scaler_scheduler.core.ending import cancellation, completion, cut_off, refusals
+from scaler_scheduler.core.entities.clients import Client, Window
 from scaler_scheduler.core.entities.states import UNFINISHED
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes import cluster_events
 from scaler_scheduler.core.peers import live_owners, membership, pools
 from scaler_scheduler.core.placing import balancing, placement
+from scaler_scheduler.core.policy import Policy
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.succession import confirming, keeping, presenting, recovering
 from scaler_scheduler.core.tables import rights
 from scaler_scheduler.core.tables.backlog import Job, weight_of
-from scaler_scheduler.core.tables.delivery import Window, window_of
-from scaler_scheduler.core.tables.tables import Client, Policy, Tables
+from scaler_scheduler.core.tables.delivery import window_of
+from scaler_scheduler.core.tables.tables import Tables
 from scaler_scheduler.core.watching import control, dumping, monitor, shapes
 from scaler_scheduler.core.watching.explaining import Explainer, Lines, explanation
 from scaler_scheduler.core.watching.graph_parts import GraphParts

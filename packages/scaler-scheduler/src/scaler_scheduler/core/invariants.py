@@ -7,15 +7,15 @@ from collections import Counter
 from scaler_protocol.ids import TaskId
 from scaler_scheduler.core.core import SchedulerCore
 from scaler_scheduler.core.entities import combinations
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.combinations import UserCombinations
+from scaler_scheduler.core.entities.requirements import class_key
 from scaler_scheduler.core.entities.shares import UserShare
 from scaler_scheduler.core.entities.states import FINISHED, UNFINISHED, State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.function_counts import ROWS_MAX
 from scaler_scheduler.core.tables.delivery import size_of
 from scaler_scheduler.core.tables.dependencies import listed
-from scaler_scheduler.core.tables.ready import class_key
 from scaler_scheduler.core.tables.tables import Tables
 
 

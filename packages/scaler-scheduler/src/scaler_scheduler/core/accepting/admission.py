@@ -9,7 +9,7 @@ from scaler_protocol.codes import QUEUE_FULL, QUOTA
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core.accepting.admitting import Refusal
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.tables.tables import Tables
 
 

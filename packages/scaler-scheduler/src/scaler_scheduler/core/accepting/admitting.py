@@ -17,14 +17,15 @@ from typing import TypeVar
 from scaler_protocol.codes import BAD_GRAPH, DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_scheduler.core.ending import endings, forgetting
-from scaler_scheduler.core.entities.chunk import Chunk, contiguous
+from scaler_scheduler.core.entities.clients import Chunk, Client
+from scaler_scheduler.core.entities.columns import contiguous
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.succession import presenting
 from scaler_scheduler.core.tables import rights
 from scaler_scheduler.core.tables.backlog import SHARE_STEPS, STEPS_PER_TASK, Job
 from scaler_scheduler.core.tables.dependencies import admission_of, previous_life
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 Refusal = tuple[int, str, str]
 Item = TypeVar("Item")

@@ -16,12 +16,12 @@ from scaler_scheduler.core.accepting.admitting import (
     unknown,
 )
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.succession import presenting
 from scaler_scheduler.core.tables import rights
 from scaler_scheduler.core.tables.backlog import Job
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 _LIMITS = {OVERLOADED: "combinations of tasks", QUOTA: "quota of a user"}
 """Refusals that the operator is told of, since another limit would help."""

@@ -10,7 +10,7 @@ from scaler_protocol.ids import ObjectId, PeerId, TaskId, result_object_id
 from scaler_protocol.messages import Duplicate, Release
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.results import Row
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job

@@ -10,13 +10,13 @@ from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Cancel, CancelReply
 from scaler_scheduler.core.ending import endings, forgetting, queued
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.results import canceled_row
 from scaler_scheduler.core.entities.states import Move
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables import delivery
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 
 def cancel(tables: Tables, client: Client, message: Cancel) -> Job:

@@ -24,14 +24,14 @@ from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core.actions import Disconnect
 from scaler_scheduler.core.ending import adopted, cut_off, endings, retrying, successes
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.moments import NOT_YET
 from scaler_scheduler.core.entities.results import Row, lost_row, parts, picked, rows, stored_by
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.history import ROWS_OF_A_MESSAGE, Told
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 _MOVES = {STATUS_SUCCESS: Move.SUCCEED, STATUS_CANCELED: Move.CONFIRM, STATUS_REFUSED: Move.REFUSE}
 

@@ -11,7 +11,7 @@ import math
 from scaler_protocol.codec import CodecError, decode_task_error
 from scaler_protocol.codes import KIND_INLINE, OWNER_GONE, STATUS_FAILED, STATUS_REFUSED, STORAGE_UNREACHABLE
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.results import Row
 from scaler_scheduler.core.entities.states import Move
 from scaler_scheduler.core.entities.workers import Worker

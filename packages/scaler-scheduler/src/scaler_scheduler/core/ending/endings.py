@@ -14,7 +14,7 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Cancel, CancelReply, TaskError
 from scaler_scheduler.core.ending import queued
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.moments import marked
 from scaler_scheduler.core.entities.results import Row, canceled_row, refused_row, row_of_dependent
 from scaler_scheduler.core.entities.states import Move, State
@@ -22,7 +22,7 @@ from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.records import accounts_of
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job
 from scaler_scheduler.core.tables.dependencies import Kept, Ready
-from scaler_scheduler.core.tables.tables import TASKS_TAKEN_IN_A_MESSAGE, Client, Place, Tables
+from scaler_scheduler.core.tables.tables import TASKS_TAKEN_IN_A_MESSAGE, Place, Tables
 
 #: How long a running task may take to stop when no client is there to say (CAN-4).
 DEFAULT_GRACE_SECONDS = Cancel().grace_seconds

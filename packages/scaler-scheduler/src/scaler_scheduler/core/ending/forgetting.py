@@ -7,10 +7,10 @@ from itertools import islice
 
 from scaler_protocol.ids import GraphId, TaskId
 from scaler_scheduler.core.ending import endings, queued
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 
 def forget_client(tables: Tables, client: Client) -> Job:

@@ -10,7 +10,7 @@ from scaler_protocol.codes import KIND_NONE, STATUS_CANCELED
 from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Results
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.results import canceled_row
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.tables.tables import Tables

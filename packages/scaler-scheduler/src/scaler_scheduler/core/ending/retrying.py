@@ -7,18 +7,18 @@ workers. `retries` are for tasks that fail, and for those that kill processor af
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from scaler_protocol.codec import CodecError, decode_task_error, encode_task_error
 from scaler_protocol.codes import KIND_INLINE, PROCESSOR_DIED, STATUS_FAILED, STATUS_PROCESSOR_DIED
 from scaler_protocol.ids import LAST_ATTEMPT, shown_task
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.results import Row
 from scaler_scheduler.core.entities.states import Move
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.deaths import Deaths, account
-from scaler_scheduler.core.placing import placement
 from scaler_scheduler.core.tables.tables import Tables
 
 NAME_CHARACTERS = 40
@@ -55,7 +55,7 @@ def retry(tables: Tables, worker: Worker, chunk: Chunk, row: Row) -> None:
     if row.status == STATUS_PROCESSOR_DIED:
         note_death(tables, worker, chunk, row, 1)
         tables.deaths.setdefault(task_id, Deaths()).add(worker.name, row.attempt, _error_of(row))
-        endings.requeue(tables, task_id, chunk, Move.RETRY, placement.Elsewhere(tables, worker).enqueue)
+        endings.requeue(tables, task_id, chunk, Move.RETRY, partial(tables.enqueue_elsewhere, worker))
     else:
         tables.release_unused(chunk, row)  # a large exception (OWN-7)
         endings.requeue(tables, task_id, chunk, Move.RETRY)

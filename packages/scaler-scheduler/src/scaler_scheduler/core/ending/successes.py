@@ -10,7 +10,7 @@ from scaler_protocol.columns import offsets, split_u32
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.messages import Results
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.tables.dependencies import Kept
 from scaler_scheduler.core.tables.tables import Tables
 

@@ -12,7 +12,7 @@ from collections import Counter
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import TaskHeader
-from scaler_scheduler.core.tables.ready import ClassKey, Requirement, class_key
+from scaler_scheduler.core.entities.requirements import ClassKey, Requirement, class_key
 
 COMBINATIONS_OF_A_USER = 1_024
 REQUIREMENTS_OF_A_USER = 256

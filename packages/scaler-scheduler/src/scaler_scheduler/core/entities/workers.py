@@ -5,17 +5,22 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Hello, Welcome, WorkerStatus
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.entities.chunk import Chunk, Indexes
+from scaler_scheduler.core.entities.clients import Chunk
+from scaler_scheduler.core.entities.columns import Indexes
+from scaler_scheduler.core.entities.requirements import (
+    CODE_SETS,
+    FEATURE_CODE_SETS,
+    ClassKey,
+    Requirement,
+    offered,
+    offers,
+)
 from scaler_scheduler.core.entities.shares import Shares
-from scaler_scheduler.core.tables.ready import CODE_SETS, FEATURE_CODE_SETS, ClassKey, Requirement, offered, offers
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.tables.ready import ReadyClass
 
 STALE_RESULTS = 8_192
 """A worker may report so many results for tasks that it does not hold, and as many as it has presented. (LIM-24)"""
@@ -126,7 +131,7 @@ class Worker:
         self.payload_limit = welcome.limits.payload_frame_bytes  #: of one payload frame that it takes
         self.batch_limit = welcome.limits.batch_tasks
         self.envelope_limit = welcome.limits.envelope_bytes
-        self.indexes: list[LoadIndex] = []
+        self.indexes: list[LoadIndex[Any]] = []
         #: who started it, and as part of what (MGR-8)
         self.manager_id = offer.manager_id
         self.unit_id = offer.unit_id
@@ -228,18 +233,22 @@ class Worker:
             index.push(self, is_next=has_just_worked)
 
 
-class LoadIndex:
+Line = TypeVar("Line")
+"""Tasks of one class that wait: `tables.ready.ReadyClass`."""
+
+
+class LoadIndex(Generic[Line]):
     """Workers that can run one requirement, the least loaded first.
 
     A heap with lazy deletion: an entry counts only while its load is still the worker's. Cost is logarithmic in the
     number of workers, per message rather than per task.
     """
 
-    def __init__(self, requirement: Requirement, changed: dict[LoadIndex, None], *, is_nested: bool) -> None:
+    def __init__(self, requirement: Requirement, changed: dict[LoadIndex[Line], None], *, is_nested: bool) -> None:
         self.requirement = requirement
         self._changed = changed
         #: of this requirement; all that have something which can be taken, and some that have nothing any more
-        self.lines: dict[ReadyClass, None] = {}
+        self.lines: dict[Line, None] = {}
         self._has_amounts = any(item.amount > 0 for item in requirement)
         self.is_nested = is_nested
         self.members: dict[Worker, None] = {}
@@ -247,7 +256,7 @@ class LoadIndex:
         self.heap: list[tuple[int, int, Worker]] = []
         self._order = count()
 
-    def wait(self, line: ReadyClass) -> None:
+    def wait(self, line: Line) -> None:
         """Notes that the line has something that can be taken."""
         self.lines[line] = None
         self._changed[self] = None
@@ -289,21 +298,21 @@ class LoadIndex:
         heapq.heapify(self.heap)
 
 
-class LoadIndexes:
+class LoadIndexes(Generic[Line]):
     """One for each requirement of tasks that are queued, and of some that were."""
 
     def __init__(self, workers: dict[PeerId, Worker]) -> None:
         self._workers = workers
         #: those with a line, since a worker got room or the line something to take; `ReadyQueue` takes them out
-        self.changed: dict[LoadIndex, None] = {}
-        self._of: dict[tuple[Requirement, bool], LoadIndex] = {}
+        self.changed: dict[LoadIndex[Line], None] = {}
+        self._of: dict[tuple[Requirement, bool], LoadIndex[Line]] = {}
         self._most = INDEXES_LIMIT
 
-    def of(self, key: ClassKey, in_use: Iterable[ReadyClass]) -> LoadIndex:
+    def of(self, key: ClassKey, in_use: Iterable[LoadIndex[Line]]) -> LoadIndex[Line]:
         index = self._of.get((key.requirement, key.is_nested))
         if index is None:
             if len(self._of) >= self._most:
-                self._forget_unused({ready.index for ready in in_use})
+                self._forget_unused(set(in_use))
             index = self._of[key.requirement, key.is_nested] = LoadIndex(
                 key.requirement, self.changed, is_nested=key.is_nested
             )
@@ -315,7 +324,7 @@ class LoadIndexes:
         for index in self._of.values():
             index.join(worker)
 
-    def _forget_unused(self, in_use: set[LoadIndex]) -> None:
+    def _forget_unused(self, in_use: set[LoadIndex[Line]]) -> None:
         """Seldom: only when there may be twice as many as are in use."""
         self._of = {name: index for name, index in self._of.items() if index in in_use}
         self._most = max(INDEXES_LIMIT, 2 * len(self._of))

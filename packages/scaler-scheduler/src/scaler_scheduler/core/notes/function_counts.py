@@ -16,17 +16,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from heapq import nlargest, nsmallest
-from typing import TYPE_CHECKING
 
 from scaler_protocol.columns import BUCKET_ROW, BUCKETS, FUNCTION_ROW, join_u64, split_u16
 from scaler_protocol.ids import ID_BYTES, ObjectId
 from scaler_protocol.messages import FunctionEntry, WorkerStatus
-from scaler_scheduler.core.entities.states import FINISHED, State
+from scaler_scheduler.core.entities.clients import Chunk
+from scaler_scheduler.core.entities.function_counts import FunctionCounts
+from scaler_scheduler.core.entities.states import State
+from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.names import FunctionNames
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.entities.chunk import Chunk
-    from scaler_scheduler.core.entities.workers import Worker
 
 ROWS_MAX = 1_000
 """Functions that are counted one by one."""
@@ -34,74 +32,6 @@ ROWS_OF_A_BATCH = 256
 """Of one batch: further ones in it are counted with the others."""
 ROWS_SHOWN = 100
 """In a ClusterStatus, besides the others."""
-_ENDED = dict.fromkeys(FINISHED, 0)
-
-
-class FunctionCounts:
-    """Of one function, or of all others."""
-
-    __slots__ = (
-        "buckets",
-        "cpu_microseconds",
-        "dispatched",
-        "ended",
-        "function_id",
-        "given_at",
-        "open_at",
-        "run_microseconds",
-        "submitted",
-        "used_at",
-        "user",
-    )
-
-    def __init__(self, function_id: bytes = b"", user: str = "") -> None:
-        self.function_id = function_id
-        self.user = user
-        self.used_at = 0.0  #: when a batch with it came last
-        self.submitted = 0
-        self.dispatched = 0  #: all and only those in `Worker.held`
-        self.ended = _ENDED.copy()
-        #: the moments at which its tasks ended, less those at which they were submitted
-        self.open_at = 0.0
-        #: the moments at which its tasks were given to workers, less those at which workers had them no longer
-        self.given_at = 0.0
-        self.run_microseconds = 0
-        self.cpu_microseconds = 0
-        self.buckets: list[int] | None = None  #: runs by how long they took; None: there are none
-
-    @property
-    def ended_count(self) -> int:
-        return sum(self.ended.values())
-
-    @property
-    def unfinished_count(self) -> int:
-        return self.submitted - self.ended_count
-
-    def dispatched_seconds(self, now: float) -> float:
-        return max(0.0, self.dispatched * now - self.given_at)
-
-    def queued_seconds(self, now: float) -> float:
-        open_seconds = self.unfinished_count * now + self.open_at
-        return max(0.0, open_seconds - (self.dispatched * now - self.given_at))
-
-    def add_runs(self, bucket: int, runs: int) -> None:
-        if self.buckets is None:
-            self.buckets = [0] * BUCKETS
-        self.buckets[bucket] += runs
-
-    def add(self, other: FunctionCounts) -> None:
-        """What the other has counted is counted here from now on."""
-        self.submitted += other.submitted
-        self.dispatched += other.dispatched
-        for state, tasks in other.ended.items():
-            self.ended[state] += tasks
-        self.open_at += other.open_at
-        self.given_at += other.given_at
-        self.run_microseconds += other.run_microseconds
-        self.cpu_microseconds += other.cpu_microseconds
-        for bucket, runs in enumerate(other.buckets or ()):
-            if runs:
-                self.add_runs(bucket, runs)
 
 
 def bucket_columns(counts: Sequence[int]) -> tuple[bytes, bytes]:

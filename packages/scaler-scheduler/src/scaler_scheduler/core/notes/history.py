@@ -29,7 +29,7 @@ from scaler_protocol.codes import (
 from scaler_protocol.columns import PROFILE_BYTES, measured, split_u32
 from scaler_protocol.ids import ID_BYTES, ObjectId, PeerId, TaskId
 from scaler_protocol.messages import SampleBlock, TaskError, TaskFailure
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.moments import ago, moments_of
 from scaler_scheduler.core.entities.results import Row
 from scaler_scheduler.core.notes.deaths import Deaths

@@ -9,7 +9,7 @@ from dataclasses import replace
 from scaler_protocol.columns import measured
 from scaler_protocol.ids import GraphId, ObjectId, TaskId
 from scaler_protocol.messages import TaskFailure
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.moments import ago, moment_of
 from scaler_scheduler.core.notes.deaths import Deaths
 from scaler_scheduler.core.notes.display import DisplayIds

@@ -12,7 +12,7 @@ from scaler_protocol.messages import Hello, Returned, Welcome, WorkerStatus
 from scaler_protocol.session import Opened
 from scaler_scheduler.core.actions import SendToStorage
 from scaler_scheduler.core.ending import adopted, endings, forgetting
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.results import canceled_row, lost_row
 from scaler_scheduler.core.entities.shares import Share
 from scaler_scheduler.core.entities.states import Move
@@ -21,7 +21,7 @@ from scaler_scheduler.core.notes.cluster_events import WORKER_TROUBLE
 from scaler_scheduler.core.placing import lending, recalling
 from scaler_scheduler.core.succession import recovering
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 HELD_AT_ONCE = 16_384
 """The ids of so many tasks are read in one slice."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.states import State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.tables import DISPATCH_STEPS, Tables

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Capability, WorkerStatus
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.tables import Tables
 

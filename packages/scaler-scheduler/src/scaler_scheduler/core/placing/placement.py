@@ -5,11 +5,13 @@ from __future__ import annotations
 from scaler_protocol.codes import TOO_LARGE
 from scaler_protocol.messages import TaskError
 from scaler_scheduler.core.ending import endings
-from scaler_scheduler.core.entities.chunk import Chunk, Indexes, Inputs
+from scaler_scheduler.core.entities.clients import Chunk
+from scaler_scheduler.core.entities.columns import Indexes, Inputs
+from scaler_scheduler.core.entities.requirements import ClassKey
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.placing import ahead, lending
 from scaler_scheduler.core.tables.families import LOOKS_A_TURN
-from scaler_scheduler.core.tables.ready import ClassKey, ReadyClass
+from scaler_scheduler.core.tables.ready import ReadyClass
 from scaler_scheduler.core.tables.tables import DISPATCH_STEPS, TASKS_IN_A_MESSAGE, Tables
 from scaler_scheduler.core.tables.turns import PORTION_TASKS
 
@@ -79,20 +81,6 @@ def _place_borrowers(tables: Tables, ready: ReadyClass) -> None:
             worker.load_changed()
 
 
-class Elsewhere:
-    """Where a task goes whose processor died on this worker: to another one with a place, as long as nothing more
-    urgent waits, else to the front of the queue, for any worker (SCH-40)."""
-
-    def __init__(self, tables: Tables, worker: Worker) -> None:
-        self._tables = tables
-        self._worker = worker
-
-    def enqueue(self, chunk: Chunk, index: int) -> None:
-        """It is placed with all others, because its Cancel may have arrived by then (CAN-11)."""
-        self._tables.enqueue(chunk, [index], at_front=True)
-        self._tables.elsewhere.append((chunk, index, self._worker))
-
-
 def _place_elsewhere(tables: Tables) -> None:
     elsewhere, tables.elsewhere = tables.elsewhere, []
     for chunk, index, worker in elsewhere:
@@ -108,7 +96,7 @@ def _other(tables: Tables, key: ClassKey, worker: Worker) -> Worker | None:
     """Returns the least loaded worker besides this one. The caller reports `load_changed`."""
     if not tables.ready.comes_first(key):
         return None
-    index = tables.load_indexes.of(key, tables.ready.classes.values())
+    index = tables.load_indexes.of(key, tables.ready.indexes())
     is_passed = False
     while (found := index.pop_least_loaded()) is not None and found[0] is worker:
         is_passed = True

@@ -20,9 +20,9 @@ from scaler_protocol.columns import join_ids
 from scaler_protocol.ids import TaskId
 from scaler_protocol.messages import Recall
 from scaler_scheduler.core.ending import cut_off
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
+from scaler_scheduler.core.entities.requirements import Requirement
 from scaler_scheduler.core.entities.workers import Still, Worker
-from scaler_scheduler.core.tables.ready import Requirement
 from scaler_scheduler.core.tables.tables import TASKS_TAKEN_IN_A_MESSAGE, Tables
 
 RECALLED_A_LOOK = 8_192

@@ -12,6 +12,7 @@ from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Hello, ManagerStatus, ManagerTarget
 from scaler_protocol.session.bounds import Quota
 from scaler_scheduler.core.actions import Disconnect
+from scaler_scheduler.core.entities.requirements import Requirement, offers
 from scaler_scheduler.core.entities.states import FINISHED
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.cluster_events import (
@@ -21,10 +22,10 @@ from scaler_scheduler.core.notes.cluster_events import (
     WORKER_DRAINING,
 )
 from scaler_scheduler.core.placing.recalling import recall
+from scaler_scheduler.core.policy import CAPABILITY, WATERFALL
 from scaler_scheduler.core.scaling.manager import WORKERS_MOST, Manager
 from scaler_scheduler.core.scaling.pace import Pace
-from scaler_scheduler.core.scaling.policies import CAPABILITY, WATERFALL, Demand, wanted
-from scaler_scheduler.core.tables.ready import Requirement, offers
+from scaler_scheduler.core.scaling.policies import Demand, wanted
 from scaler_scheduler.core.tables.tables import Tables
 
 LOOK_SECONDS = 1.0

@@ -9,9 +9,9 @@ from scaler_protocol.codes import UNIT_RUNNING, UNIT_STARTING
 from scaler_protocol.ids import PeerId
 from scaler_protocol.keys import Identity, user_of
 from scaler_protocol.messages import ManagerOffer, ManagerStatus, ManagerTarget
+from scaler_scheduler.core.entities.requirements import offered
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.scaling.policies import Source
-from scaler_scheduler.core.tables.ready import offered
 
 NO_SHOW_SECONDS = 60.0
 """A unit that is said to run, and of which no worker has come for so long, may end: whatever it does, it is no help."""

@@ -13,31 +13,8 @@ from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.tables.ready import Requirement, offers
-
-NONE = "no"
-VANILLA = "vanilla"
-CAPABILITY = "capability"
-WATERFALL = "waterfall"
-
-
-class Tier(NamedTuple):
-    """A line of a waterfall: the lowest priority number is asked first. `max_workers` below zero: no further bound."""
-
-    priority: int
-    manager_name: str
-    max_workers: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """What an operator chose."""
-
-    policy: str = VANILLA
-    tiers: tuple[Tier, ...] = ()
-    tasks_per_worker: float = 10.0  #: as long as nothing has been measured
-    horizon_seconds: float = 5.0  #: a worker more is of use when the tasks would keep the others busy for so long
-    patience_seconds: float = 10.0  #: how long fewer workers must have been enough before any is stopped
+from scaler_scheduler.core.entities.requirements import Requirement, offers
+from scaler_scheduler.core.policy import NONE, WATERFALL, Scaling
 
 
 class Demand(NamedTuple):

@@ -16,9 +16,10 @@ from math import inf
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Delivered
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.states import State
 from scaler_scheduler.core.entities.workers import Worker
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 LOOK_SECONDS = 1.0
 WAIT_SECONDS = 0.25

@@ -23,11 +23,11 @@ from scaler_protocol.codes import BAD_GRAPH, STATUS_SUCCESS, TASK_UNWANTED, TOO_
 from scaler_protocol.columns import join_u32, offsets, split_ids, split_u32
 from scaler_protocol.ids import ID_BYTES, GraphId, TaskId
 from scaler_protocol.messages import Error, KeptResults, Submit, TaskHeader
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.states import State
 from scaler_scheduler.core.tables import rights
 from scaler_scheduler.core.tables.dependencies import Kept
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 LOOK_SECONDS = 1.0
 LOOKED_AT = 65_536

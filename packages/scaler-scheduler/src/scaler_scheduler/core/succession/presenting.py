@@ -28,7 +28,7 @@ from scaler_protocol.columns import split_ids, split_u16
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId
 from scaler_protocol.messages import Cancel, Holding
 from scaler_scheduler.core.ending import adopted, completion
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.states import Move, State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.backlog import STEPS_PER_TASK, Job

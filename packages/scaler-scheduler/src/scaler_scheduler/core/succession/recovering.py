@@ -13,10 +13,11 @@ from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import ClusterStatus, Hello, Holding
 from scaler_protocol.session import Opened
 from scaler_scheduler.core.actions import SendToStorage
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.cluster_events import SCHEDULER_RECOVERED, SCHEDULER_RESTARTED
 from scaler_scheduler.core.succession import presenting
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 FEATURE_PRESENT_HELD = "present-held"
 

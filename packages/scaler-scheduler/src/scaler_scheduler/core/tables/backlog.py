@@ -22,16 +22,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaler_protocol.ids import PeerId
 from scaler_protocol.messages import Message
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.tables.intake import intake
 from scaler_scheduler.core.tables.ready import ReadyQueue
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.tables.tables import Client
 
 Job = Iterator[int]
 """Each `next` does a part of the work and returns how many steps it took."""

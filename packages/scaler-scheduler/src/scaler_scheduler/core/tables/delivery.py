@@ -12,18 +12,14 @@ that would exceed the window, and, for clients with results that wait, once in e
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId
 from scaler_protocol.messages import KeptResults, Message, Results, TaskLog
+from scaler_scheduler.core.entities.clients import Client, Window
 from scaler_scheduler.core.entities.results import merge
 from scaler_scheduler.core.tables.ready import ReadyQueue
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.tables.tables import Client
 
 #: Of a client that names no other, or a larger one: twice what may come in before an acknowledgement is due (SES-4).
 DEFAULT_WINDOW_BYTES = 64 * 1024 * 1024
@@ -36,18 +32,6 @@ ROW_BYTES = 56
 ENVELOPE_BYTES = 1024
 
 _BULK = frozenset({Results, KeptResults, TaskLog})
-
-
-class Window:
-    __slots__ = ("limit", "sent_bytes", "waiting", "waiting_bytes")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        #: an upper bound of what is on its way to this client and not acknowledged
-        self.sent_bytes = 0
-        #: what it is to be sent when it has read more, in order
-        self.waiting: deque[Message] = deque()
-        self.waiting_bytes = 0
 
 
 class Delivery:

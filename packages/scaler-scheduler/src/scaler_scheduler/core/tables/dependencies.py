@@ -13,7 +13,8 @@ from typing import NamedTuple
 from scaler_protocol.codes import KIND_OBJECT, STATUS_SUCCESS
 from scaler_protocol.ids import ObjectId, TaskId
 from scaler_protocol.records import dataclass
-from scaler_scheduler.core.entities.chunk import Chunk, Inputs
+from scaler_scheduler.core.entities.clients import Chunk
+from scaler_scheduler.core.entities.columns import Inputs
 
 #: tasks that can run now, by chunk
 Ready = dict[Chunk, list[int]]

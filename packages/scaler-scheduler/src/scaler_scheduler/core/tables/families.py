@@ -12,14 +12,11 @@ only while something is being canceled. Tasks without a parent cost nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import TaskId
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.entities.workers import Worker
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.tables.tables import Tables
+from scaler_scheduler.core.tables.backlog import Backlog
 
 GENERATIONS = 1_000
 """So many ancestors are looked at. Each of them has a process that waits, if what clients claim is true."""
@@ -30,8 +27,15 @@ REMEMBERED = 10_000
 
 
 class Families:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(
+        self,
+        where: dict[TaskId, Chunk | Worker],
+        canceling: dict[TaskId, int],
+        abandoned: dict[TaskId, int],
+        backlog: Backlog,
+    ) -> None:
+        """Looks ancestors up in these tables, which `Tables` describes."""
+        self._where, self._canceling, self._abandoned, self._backlog = where, canceling, abandoned, backlog
         #: ended tasks whose children are canceled, also those that are submitted later; the latest last
         self._ended: OrderedDict[TaskId, None] = OrderedDict()
         #: of this turn. Zero or less: the rest has its turn in the next one
@@ -47,13 +51,13 @@ class Families:
 
     def looked_up(self, chunk: Chunk) -> tuple[bool, int]:
         """The same, and how many ancestors it took. Nothing is changed."""
-        tables, task_id = self._tables, chunk.header.parent_task
-        if not (tables.canceling or tables.abandoned or tables.backlog.jobs):
+        task_id = chunk.header.parent_task
+        if not (self._canceling or self._abandoned or self._backlog.jobs):
             return False, 0
         for generation in range(1, GENERATIONS + 1):
-            if task_id in tables.canceling or task_id in tables.abandoned:
+            if task_id in self._canceling or task_id in self._abandoned:
                 return True, generation
-            place = tables.where.get(task_id)
+            place = self._where.get(task_id)
             if place is None:
                 return task_id in self._ended, generation
             task_id = (place.held[task_id] if isinstance(place, Worker) else place).header.parent_task
@@ -70,5 +74,5 @@ class Families:
 
     def has_ended(self, parent_task: TaskId) -> bool:
         """Its children are canceled, and it is not here again under its id. (SCH-8)"""
-        is_over = parent_task in self._ended or parent_task in self._tables.abandoned
-        return is_over and parent_task not in self._tables.where
+        is_over = parent_task in self._ended or parent_task in self._abandoned
+        return is_over and parent_task not in self._where

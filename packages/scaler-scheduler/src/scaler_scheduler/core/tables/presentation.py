@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import Duplicate
 from scaler_protocol.records import dataclass
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.results import Row
 from scaler_scheduler.core.entities.workers import Worker
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.tables.tables import Client
-
 
 TASKS_OF_A_WORKER = 1 << 17
 """One of ours holds a thousand tasks, and results of 65,536."""

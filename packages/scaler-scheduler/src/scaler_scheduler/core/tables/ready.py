@@ -9,65 +9,20 @@ range where they are neighbours, a deque where they became ready one after anoth
 
 from __future__ import annotations
 
+import heapq
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import chain, islice, repeat, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby, islice, repeat, takewhile
+from operator import attrgetter
 
 from scaler_protocol.ids import TaskId
-from scaler_protocol.messages import Capability, TaskHeader
-from scaler_scheduler.core.entities.chunk import Chunk, Indexes
-from scaler_scheduler.core.tables.turns import PORTION_TASKS, Line, Run, Turn, in_order, take, take_run
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.entities.shares import UserShare
-    from scaler_scheduler.core.entities.workers import LoadIndex
-    from scaler_scheduler.core.tables.tables import Client
-
-Requirement = tuple[Capability, ...]
-"""Everything that a worker must offer: the capabilities of a task, and the code that its processors must read."""
-
-CODE = "\0code:"
-"""Code stands among capabilities under a name that begins like this, as no capability of a user does: so everything
-that places tasks by what workers offer places them by their code too. (SCH-39)"""
-ANY_CODE = CODE
-"""What a worker offers that does not say which code it reads."""
-FEATURE_CODE_SETS = "code-sets"
-CODE_SETS = "\0" + FEATURE_CODE_SETS
-"""What a worker offers whose session has that feature, and a task asks for that has a code set. (SCH-39)"""
-
-
-def offered(capabilities: Mapping[str, int], code_tags: Iterable[str], *, takes_code_sets: bool) -> dict[str, int]:
-    """All that a worker offers, as `offers` compares it."""
-    offer = {**capabilities, **dict.fromkeys([CODE + tag for tag in code_tags] or [ANY_CODE], -1)}
-    if takes_code_sets:
-        offer[CODE_SETS] = -1
-    return offer
-
-
-def offers(offer: Mapping[str, int], requirement: Requirement) -> bool:
-    """Names must all be offered; an amount needs at least that much, unless the offer is uncounted (-1). (SCH-12)"""
-    for item in requirement:
-        amount = offer.get(item.name)
-        if amount is None:
-            if ANY_CODE not in offer or not item.name.startswith(CODE):
-                return False
-        elif item.amount > 0 and 0 <= amount < item.amount:
-            return False
-    return True
-
-
-@lru_cache(maxsize=256)
-def _asked(name: str) -> Requirement:
-    return (Capability(name),)
-
-
-def named_by_user(requirement: Requirement) -> Requirement:
-    """Without the code, which no user asks for by name."""
-    return tuple([item for item in requirement if not item.name.startswith("\0")])
-
+from scaler_scheduler.core.entities.clients import Chunk, Client
+from scaler_scheduler.core.entities.columns import Indexes
+from scaler_scheduler.core.entities.requirements import ClassKey
+from scaler_scheduler.core.entities.shares import UserShare
+from scaler_scheduler.core.entities.workers import LoadIndex
+from scaler_scheduler.core.tables.turns import PORTION_TASKS, Line, Run, Turn, take, take_run
 
 #: Empty classes are kept below this: most tasks are of the class that the last ones were of.
 CLASSES_LIMIT = 64
@@ -75,40 +30,6 @@ DISCARDED_RUNS = 100
 RUNS_LOOKED_AT = 64
 LOOKED_AT = 20_000
 """How many queued tasks are looked at to say where in the queue one task stands: this takes one or two milliseconds."""
-
-
-class ClassKey(NamedTuple):
-    """Tasks of one class are of one user, equally urgent, and may go to the same workers."""
-
-    negative_depth: int
-    negative_priority: int
-    requirement: Requirement
-    user: str = ""
-
-    @property
-    def is_nested(self) -> bool:
-        return self.negative_depth < 0
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """What they are sorted by. Requirements have no order: of equal urgency, what was asked first comes first."""
-        return self[:2]
-
-    def is_before(self, other: ClassKey) -> bool:
-        """Returns whether these tasks go first. Of equally deep ones of two users shares decide that, and not a
-        priority."""
-        if self.negative_depth != other.negative_depth or self.user == other.user:
-            return self.urgency < other.urgency
-        return False
-
-
-def class_key(header: TaskHeader, user: str) -> ClassKey:
-    requirement = header.capabilities
-    if header.code_tag:
-        requirement = requirement + _asked(CODE + header.code_tag)
-    if header.code_set:
-        requirement = requirement + _asked(CODE_SETS)
-    return ClassKey(-header.depth, -header.priority, requirement, user)
 
 
 class ReadyClass:
@@ -128,7 +49,7 @@ class ReadyClass:
         "urgency",
     )
 
-    def __init__(self, key: ClassKey, index: LoadIndex, number: int = 0) -> None:
+    def __init__(self, key: ClassKey, index: LoadIndex[ReadyClass], number: int = 0) -> None:
         self.key = key
         self.number = number  #: of equally urgent ones that of the lower number comes first
         self.urgency = key.urgency
@@ -345,7 +266,11 @@ class ReadyClass:
 
 
 class ReadyQueue:
-    def __init__(self, index_of: Callable[[ClassKey], LoadIndex], changed: dict[LoadIndex, None] | None = None) -> None:
+    def __init__(
+        self,
+        index_of: Callable[[ClassKey], LoadIndex[ReadyClass]],
+        changed: dict[LoadIndex[ReadyClass], None] | None = None,
+    ) -> None:
         """Makes an empty queue. `changed`: to which the indexes add themselves."""
         self.classes: dict[ClassKey, ReadyClass] = {}
         self._index_of = index_of
@@ -357,11 +282,15 @@ class ReadyQueue:
         self._borrowing: dict[ReadyClass, None] = {}
         self._last_number = 0
         #: where a worker may have got room, or a line something that can be taken, since it was last looked at
-        self.changed: dict[LoadIndex, None] = {} if changed is None else changed
+        self.changed: dict[LoadIndex[ReadyClass], None] = {} if changed is None else changed
         self._most = CLASSES_LIMIT  #: when there are more, those that ran empty are forgotten
 
     def __len__(self) -> int:
         return sum(ready.count + ready.held_count for ready in self.classes.values())
+
+    def indexes(self) -> Iterable[LoadIndex[ReadyClass]]:
+        """Returns the workers of each class: some come several times."""
+        return (ready.index for ready in self.classes.values())
 
     def add(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
         key = chunk.combination.key
@@ -484,3 +413,57 @@ class ReadyQueue:
     def runs(self) -> Iterator[tuple[Chunk, Iterable[int]]]:
         for ready in self.classes.values():
             yield from ready.runs()
+
+
+_DEPTH = attrgetter("key.negative_depth")
+
+
+_USER = attrgetter("key.user")
+
+
+_URGENCY = attrgetter("urgency")
+
+
+_IN_ORDER = attrgetter("key.negative_depth", "key.user", "key.negative_priority", "number")
+
+
+def _by_priority(group: Iterable[ReadyClass]) -> Iterator[ReadyClass]:
+    """Yields those of one user and one depth, of equally urgent ones first that of the program which had the least."""
+    for _, equals in groupby(group, key=_URGENCY):
+        # Those before have taken places meanwhile.
+        left = [ready for ready in equals if ready.index.heap or ready.may_borrow]
+        yield from sorted(left, key=lambda ready: ready.standing) if len(left) > 1 else left
+
+
+def _by_user(groups: Iterable[list[ReadyClass]]) -> Iterator[tuple[ReadyClass, int]]:
+    """Yields those of several users and one depth: the user that had the least has a turn, as long as there are places.
+    What a user has had changes in its own turn only, so a heap tells who is next."""
+    heap: list[tuple[float, int, UserShare, ReadyClass, Iterator[ReadyClass]]] = []
+    for group in groups:
+        lines = _by_priority(group)
+        first = next(lines, None)
+        if first is not None:
+            heap.append((first.user.standing, first.number, first.user, first, lines))
+    heapq.heapify(heap)
+    while heap:
+        _, number, user, ready, lines = heap[0]
+        before = ready.count
+        yield ready, len(heap)
+        if ready.count in (0, before):  # nothing is left, or found a place
+            following = next(lines, None)
+            if following is None:
+                heapq.heappop(heap)
+                continue
+            ready = following
+        heapq.heapreplace(heap, (user.standing, number, user, ready, lines))
+
+
+def in_order(lines: list[ReadyClass]) -> Iterator[tuple[ReadyClass, int]]:
+    """Yields them in their order, each with the number of users that wait beside it. (SCH-9, SCH-10, SCH-91)"""
+    lines.sort(key=_IN_ORDER)
+    for _, equals in groupby(lines, key=_DEPTH):
+        of_users = [list(group) for _, group in groupby(equals, key=_USER)]
+        if len(of_users) == 1:
+            yield from zip(_by_priority(*of_users), repeat(1))
+        else:
+            yield from _by_user(of_users)

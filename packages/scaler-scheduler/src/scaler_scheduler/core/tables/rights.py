@@ -13,8 +13,9 @@ from scaler_protocol.codes import DUPLICATE_TASK
 from scaler_protocol.ids import TaskId
 from scaler_protocol.keys import Identity
 from scaler_protocol.messages import NO_TASK, TaskHeader
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.workers import Worker
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 DEEPEST = (1 << 16) - 1
 """The field has no more bits."""

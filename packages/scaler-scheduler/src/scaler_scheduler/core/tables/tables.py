@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count, repeat
 
-from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, join_ids, join_u16, most_results
-from scaler_protocol.ids import LAST_ATTEMPT, GraphId, ObjectId, PeerId, TaskId, family_in
-from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Limits, Message, Release, Software, TaskHeader
-from scaler_protocol.records import dataclass
+from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, join_ids, join_u16
+from scaler_protocol.ids import LAST_ATTEMPT, ObjectId, PeerId, TaskId
+from scaler_protocol.messages import Message, Release, TaskHeader
 from scaler_scheduler.core.actions import Action, Send, SendToStorage
-from scaler_scheduler.core.entities.chunk import Chunk, Indexes
-from scaler_scheduler.core.entities.combinations import Combinations, UserCombinations
+from scaler_scheduler.core.entities.clients import Chunk, Client
+from scaler_scheduler.core.entities.columns import Indexes
+from scaler_scheduler.core.entities.combinations import Combinations
 from scaler_scheduler.core.entities.moments import marked
 from scaler_scheduler.core.entities.results import Row, pack, stored_by
-from scaler_scheduler.core.entities.shares import Share, Shares
+from scaler_scheduler.core.entities.shares import Shares
 from scaler_scheduler.core.entities.states import Move, State, target
 from scaler_scheduler.core.entities.workers import LoadIndexes, Worker
 from scaler_scheduler.core.notes.cluster_events import ClusterEvents
@@ -36,14 +35,14 @@ from scaler_scheduler.core.notes.display import DisplayIds
 from scaler_scheduler.core.notes.function_counts import FunctionTable
 from scaler_scheduler.core.notes.history import History
 from scaler_scheduler.core.notes.names import FunctionNames, KnownObjects
-from scaler_scheduler.core.scaling.policies import Scaling
+from scaler_scheduler.core.policy import Policy
 from scaler_scheduler.core.tables.backlog import Backlog
-from scaler_scheduler.core.tables.delivery import Delivery, Window
+from scaler_scheduler.core.tables.delivery import Delivery
 from scaler_scheduler.core.tables.dependencies import Dependencies
 from scaler_scheduler.core.tables.families import Families
 from scaler_scheduler.core.tables.gone_owners import GoneOwners
 from scaler_scheduler.core.tables.presentation import Presentation
-from scaler_scheduler.core.tables.ready import ReadyQueue
+from scaler_scheduler.core.tables.ready import ReadyClass, ReadyQueue
 
 #: Why an attempt of a task was followed by another one. (MON-58)
 REPEAT_REASONS = ("worker_lost", "worker_left", "processor_died", "failed")
@@ -72,116 +71,6 @@ def _with_generation(header: TaskHeader, generation: int) -> TaskHeader:
     return replace(header, generation=generation)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What an operator chose."""
-
-    lost_workers_limit: int = 3
-    lost_processors_limit: int = 3  #: for tasks whose header says nothing (SCH-75)
-    load_balance_seconds: float = 1.0  #: between two looks; zero or less: never
-    load_balance_trigger_times: int = 2  #: how many looks in a row must find something to move
-    user_tasks: int = 10_000_000  #: that each user may have unfinished (LIM-35)
-    user_task_bytes: int = 4 << 30  #: of their arguments
-    waiting_limit: int = -1  #: how many tasks may wait for a worker; below zero: any number
-    is_protected: bool = False
-    shows_texts: bool = False  #: monitors see tracebacks and stacks of tasks (MON-33, MON-42)
-    allows_control: bool = False  #: operators at monitors cancel tasks and let workers leave (MON-49)
-    #: between two namings of the clients that live (OWN-20): no shorter than the lease of clients
-    owner_grace_seconds: float = 60.0
-    scaling: Scaling = field(default_factory=Scaling)
-    user_weights: Mapping[str, float] = field(default_factory=dict)  #: of users whose share is not 1 (SCH-92)
-
-
-class Client:
-    __slots__ = (
-        "_last_header", "_own", "chunks", "combinations", "generation", "given_bytes", "grant", "graphs", "holds",
-        "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "number", "object_bytes",
-        "object_count", "payload_limit", "peer_id", "rows_limit", "share", "software", "unfinished_count",
-        "user_object_bytes", "window",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        peer_id: PeerId,
-        number: int,
-        software: Software,
-        limits: Limits,
-        share: Share,
-        combinations: UserCombinations,
-        identity: Identity | None = None,
-        grant: bytes = b"",
-    ) -> None:
-        self.peer_id = peer_id
-        #: what its program has had of the workers (SCH-91)
-        self.share = share
-        #: whose session it is, which rights depend on: in a task the user of the worker. None: the cluster has no keys
-        self.identity = identity
-        #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
-        self.grant = grant
-        #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
-        self.number = number
-        self.software = software
-        #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
-        self.rows_limit = most_results(limits)
-        self.payload_limit = limits.payload_frame_bytes
-        self.inline_limit = limits.inline_bytes
-        #: chunks with unfinished tasks, oldest first
-        self.chunks: dict[Chunk, None] = {}
-        #: graphs that this client has not sealed -> their ended tasks whose results are kept (SCH-18)
-        self.graphs: dict[GraphId, dict[TaskId, None]] = {}
-        self.unfinished_count = 0
-        self.is_gone = False
-        #: none of its queued tasks is given to a worker: many of them are just being ended (CAN-11), or it does not
-        #: read its results (SCH-46); `holds` counts these reasons
-        self.is_held = False
-        self.holds = 0
-        #: what it lets be on its way; None: any amount, for it has not the feature (SCH-45)
-        self.window: Window | None = None
-        #: it is told of results that are kept for its tasks, and may give some (SCH-51, SCH-53)
-        self.is_told_of_kept = False
-        #: of all results that it has given in this session (SCH-54)
-        self.given_bytes = 0
-        #: what it owns in the storage, as that has said last (MON-27)
-        self.object_count = 0
-        self.object_bytes = 0
-        self.user_object_bytes = 0  #: what its user has there of its quota (MON-69)
-        self._last_header = self._own = TaskHeader(client=peer_id)
-        self.combinations = combinations  #: those of its user
-        #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
-        self.generation = 0
-
-    def own(self, header: TaskHeader) -> TaskHeader:
-        """The header as it is dispatched (SCH-3, OWN-16, SCH-61). Programs use one header again and again."""
-        if header is not self._last_header or self._own.generation != self.generation:
-            own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
-            self._last_header, self._own = header, own
-        return self._own
-
-    def begin(self, chunk: Chunk) -> None:
-        """It has unfinished tasks from now on."""
-        if chunk not in self.chunks:
-            self.chunks[chunk] = None
-            if not chunk.combination.is_listed:
-                chunk.combination = self.combinations.enter(chunk.combination)
-            chunk.combination.batch_count += 1
-            self.combinations.task_bytes += len(chunk.batch.payload)
-
-    @property
-    def user(self) -> str:
-        """Returns the user of its program, for whom its tasks count, as monitors are shown it. (MON-25)"""
-        return self.share.user
-
-    @property
-    def proven_family(self) -> bytes:
-        """Empty where there are no keys."""
-        return family_in(self.grant, self.peer_id)
-
-    @property
-    def family(self) -> bytes:
-        """For whom its objects may be read: itself, or the program in whose task it is. (STO-33)"""
-        return self.proven_family or self.peer_id
-
-
 Place = Chunk | Worker
 
 
@@ -196,9 +85,10 @@ class Tables:
         self.client_sessions = 0  #: how many sessions clients have opened
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
-        self.load_indexes = LoadIndexes(self.workers)
+        self.load_indexes: LoadIndexes[ReadyClass] = LoadIndexes(self.workers)
         self.ready = ReadyQueue(
-            lambda key: self.load_indexes.of(key, self.ready.classes.values()), self.load_indexes.changed
+            lambda key: self.load_indexes.of(key, [one.index for one in self.ready.classes.values()]),
+            self.load_indexes.changed,
         )
         self.combinations = Combinations()  #: of depth, priority and requirement, by user (SCH-49)
         self.shares = Shares(policy.user_weights)
@@ -215,7 +105,7 @@ class Tables:
         #: held tasks whose client went, or took them over under another id -> the attempt that the worker runs
         self.abandoned: dict[TaskId, int] = {}
         self.children: dict[TaskId, dict[TaskId, None]] = {}  #: task -> unfinished tasks that it submitted (CAN-7)
-        self.families = Families(self)
+        self.families = Families(self.where, self.canceling, self.abandoned, self.backlog)
         #: ended tasks whose dependents are just being ended: no task is accepted under these ids
         self.failing: dict[TaskId, None] = {}
         self.admitting: dict[Chunk, None] = {}  #: large batches that are just being looked at or accepted
@@ -298,6 +188,13 @@ class Tables:
 
     def enqueue(self, chunk: Chunk, indexes: Indexes, *, at_front: bool = False) -> None:
         self.ready.add(chunk, indexes, at_front=at_front)
+
+    def enqueue_elsewhere(self, worker: Worker, chunk: Chunk, index: int) -> None:
+        """Queues a task whose processor died on this worker: for another one with a place, as long as nothing more
+        urgent waits, else at the front, for any worker (SCH-40). It is placed with all others, because its Cancel may
+        have arrived by then (CAN-11)."""
+        self.enqueue(chunk, [index], at_front=True)
+        self.elsewhere.append((chunk, index, worker))
 
     def attempts_column(self, ids: Sequence[TaskId]) -> bytes:
         """Empty when all are at their first."""

@@ -6,17 +6,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import count, groupby, repeat
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from itertools import count
 
-from scaler_scheduler.core.entities.chunk import Chunk, Indexes
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.entities.shares import UserShare
-    from scaler_scheduler.core.tables.ready import ReadyClass
-    from scaler_scheduler.core.tables.tables import Client
+from scaler_scheduler.core.entities.clients import Chunk, Client
+from scaler_scheduler.core.entities.columns import Indexes
 
 Run = range | deque[int]
 
@@ -123,49 +116,3 @@ def take_run(runs: deque[tuple[Chunk, Run]], limit: int) -> Indexes:
     if not run:
         runs.popleft()
     return taken
-
-
-_DEPTH, _USER, _URGENCY = attrgetter("key.negative_depth"), attrgetter("key.user"), attrgetter("urgency")
-_IN_ORDER = attrgetter("key.negative_depth", "key.user", "key.negative_priority", "number")
-
-
-def _by_priority(group: Iterable[ReadyClass]) -> Iterator[ReadyClass]:
-    """Yields those of one user and one depth, of equally urgent ones first that of the program which had the least."""
-    for _, equals in groupby(group, key=_URGENCY):
-        # Those before have taken places meanwhile.
-        left = [ready for ready in equals if ready.index.heap or ready.may_borrow]
-        yield from sorted(left, key=lambda ready: ready.standing) if len(left) > 1 else left
-
-
-def _by_user(groups: Iterable[list[ReadyClass]]) -> Iterator[tuple[ReadyClass, int]]:
-    """Yields those of several users and one depth: the user that had the least has a turn, as long as there are places.
-    What a user has had changes in its own turn only, so a heap tells who is next."""
-    heap: list[tuple[float, int, UserShare, ReadyClass, Iterator[ReadyClass]]] = []
-    for group in groups:
-        lines = _by_priority(group)
-        first = next(lines, None)
-        if first is not None:
-            heap.append((first.user.standing, first.number, first.user, first, lines))
-    heapq.heapify(heap)
-    while heap:
-        _, number, user, ready, lines = heap[0]
-        before = ready.count
-        yield ready, len(heap)
-        if ready.count in (0, before):  # nothing is left, or found a place
-            following = next(lines, None)
-            if following is None:
-                heapq.heappop(heap)
-                continue
-            ready = following
-        heapq.heapreplace(heap, (user.standing, number, user, ready, lines))
-
-
-def in_order(lines: list[ReadyClass]) -> Iterator[tuple[ReadyClass, int]]:
-    """Yields them in their order, each with the number of users that wait beside it. (SCH-9, SCH-10, SCH-91)"""
-    lines.sort(key=_IN_ORDER)
-    for _, equals in groupby(lines, key=_DEPTH):
-        of_users = [list(group) for _, group in groupby(equals, key=_USER)]
-        if len(of_users) == 1:
-            yield from zip(_by_priority(*of_users), repeat(1))
-        else:
-            yield from _by_user(of_users)

@@ -20,9 +20,10 @@ from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Cancel, Control, ControlReply, Shutdown, ShutdownReply
 from scaler_scheduler.core.actions import Stop
 from scaler_scheduler.core.ending import cancellation
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.cluster_events import CONTROL
-from scaler_scheduler.core.tables.tables import ANSWER_BYTES, Client, Tables
+from scaler_scheduler.core.tables.tables import ANSWER_BYTES, Tables
 
 Peer = TypeVar("Peer", Client, Worker)
 

@@ -15,11 +15,11 @@ from typing import Any
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import TaskHeader
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.scaling.manager import Manager
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 Json = dict[str, Any]
 

@@ -8,14 +8,14 @@ from itertools import islice
 
 from scaler_protocol.ids import ID_BYTES, TaskId
 from scaler_protocol.messages import Explain, Explanation
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.states import State
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes.records import accounts_of, record_of
 from scaler_scheduler.core.placing.lending import BLOCKED
 from scaler_scheduler.core.scaling.controller import Scaler
 from scaler_scheduler.core.tables.ready import ReadyClass
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 from scaler_scheduler.core.watching.shapes import state_of
 
 HEAD_BYTES = 8

@@ -16,7 +16,7 @@ from itertools import islice
 
 from scaler_protocol.ids import GraphId, PeerId, TaskId
 from scaler_protocol.messages import GraphPart, GraphRequest
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk
 from scaler_scheduler.core.tables.tables import Tables
 from scaler_scheduler.core.watching.shapes import CHUNKS_LIMIT, shape_of
 

@@ -17,12 +17,14 @@ from scaler_protocol.messages import (
     WaitingClass,
     WorkerEntry,
 )
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.combinations import UserCombinations
+from scaler_scheduler.core.entities.requirements import ClassKey, named_by_user
 from scaler_scheduler.core.entities.states import FINISHED, UNFINISHED
 from scaler_scheduler.core.notes.function_counts import bucket_columns
 from scaler_scheduler.core.scaling.manager import Manager
-from scaler_scheduler.core.tables.ready import ClassKey, ReadyClass, named_by_user
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.ready import ReadyClass
+from scaler_scheduler.core.tables.tables import Tables
 
 #: The status stays one small message however many functions are in use.
 FUNCTIONS_LIMIT = 100

@@ -10,9 +10,9 @@ from operator import itemgetter
 from scaler_protocol.columns import join_u16
 from scaler_protocol.ids import GraphId, PeerId, TaskId
 from scaler_protocol.messages import GraphShape, GraphShapes
-from scaler_scheduler.core.entities.chunk import Chunk
+from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.workers import Worker
-from scaler_scheduler.core.tables.tables import Client, Tables
+from scaler_scheduler.core.tables.tables import Tables
 
 GRAPHS_LIMIT = 8
 TASKS_LIMIT = 1_000

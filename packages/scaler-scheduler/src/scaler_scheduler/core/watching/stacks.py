@@ -24,9 +24,10 @@ from scaler_protocol.codes import (
 from scaler_protocol.ids import PeerId, TaskId
 from scaler_protocol.messages import StackReply, StackRequest
 from scaler_scheduler.core.actions import Send
+from scaler_scheduler.core.entities.clients import Client
 from scaler_scheduler.core.entities.states import State
 from scaler_scheduler.core.entities.workers import Worker
-from scaler_scheduler.core.tables.tables import ANSWER_BYTES, Client, Tables
+from scaler_scheduler.core.tables.tables import ANSWER_BYTES, Tables
 
 FEATURE_STACKS = "stacks"
 ANSWER_SECONDS = 5.0

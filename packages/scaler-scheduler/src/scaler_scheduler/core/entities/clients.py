@@ -1,4 +1,4 @@
-"""A chunk: the tasks of one accepted Submit, kept as the columns they came in.
+"""A client, and its chunks: the tasks of one accepted Submit, kept as the columns they came in.
 
 The scheduler cuts chunks and never looks into arguments (BAT-1). The columns stay until the last task has ended, so
 that a task can be dispatched again after its worker was lost (SCH-7).
@@ -6,25 +6,30 @@ that a task can be dispatched again after its worker was lost (SCH-7).
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, pairwise, repeat
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise, repeat
 
 from scaler_protocol.codes import KIND_TASK, TASK_UNWANTED
-from scaler_protocol.columns import join_u16, join_u32, split_ids, split_u16, split_u32
-from scaler_protocol.ids import ID_BYTES, ObjectId, TaskId, result_object_id
-from scaler_protocol.messages import Buffer, Dispatch, Submit, TaskBatch, TaskHeader
+from scaler_protocol.columns import join_u16, join_u32, most_results, split_u16, split_u32
+from scaler_protocol.ids import ID_BYTES, GraphId, ObjectId, PeerId, TaskId, family_in, result_object_id
+from scaler_protocol.keys import Identity
+from scaler_protocol.messages import Buffer, Dispatch, Limits, Message, Software, Submit, TaskBatch, TaskHeader
+from scaler_scheduler.core.entities.columns import (
+    Indexes,
+    Inputs,
+    contiguous,
+    gather,
+    starts_of,
+    task_ids,
+    without_repeats,
+)
+from scaler_scheduler.core.entities.combinations import UserCombinations
+from scaler_scheduler.core.entities.function_counts import FunctionCounts
 from scaler_scheduler.core.entities.moments import NOT_YET, Moments
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.notes.function_counts import FunctionCounts
-    from scaler_scheduler.core.tables.tables import Client
-
-Indexes = range | list[int]
+from scaler_scheduler.core.entities.shares import Share
 
 
 @lru_cache(maxsize=256)
@@ -65,10 +70,10 @@ class Chunk:
         self.combination = client.combinations.of(header, client.share.of_user.user)
         self.header = header
         self.has_dependencies = bool(batch.dependency_counts)
-        self.batch = _without_repeats(batch) if self.has_dependencies else batch
+        self.batch = without_repeats(batch) if self.has_dependencies else batch
         # A chunk of one shares what it can: a million of them may wait, each submitted by itself.
         one = (TaskId(batch.ids),) if len(batch.ids) == ID_BYTES else None
-        self.ids: tuple[TaskId, ...] = one or split_ids(batch.ids)  # type: ignore[assignment]
+        self.ids: tuple[TaskId, ...] = one or task_ids(batch.ids)
         self.unfinished = len(self.ids)
         self.dropped: frozenset[int] | set[int] | range = NONE_DROPPED
         #: what is counted of its function; None: it has several, or was not accepted yet
@@ -130,23 +135,23 @@ class Chunk:
         """Index of the first part of each task, and the number of all parts."""
         if not self.batch.part_counts:
             return range(len(self.ids) + 1)
-        return _starts(split_u16(self.batch.part_counts))
+        return starts_of(split_u16(self.batch.part_counts))
 
     @cached_property
     def _byte_starts(self) -> Sequence[int]:
         """Where each part begins in the payload, and where the last ends."""
-        return _starts(split_u32(self.batch.part_sizes))
+        return starts_of(split_u32(self.batch.part_sizes))
 
     @cached_property
     def _dependency_starts(self) -> Sequence[int]:
-        return _starts(split_u16(self.batch.dependency_counts))
+        return starts_of(split_u16(self.batch.dependency_counts))
 
     def dependencies(self, index: int) -> tuple[TaskId, ...]:
         """Each once, however often it was named."""
         if not self.has_dependencies:
             return ()
         start, stop = self._dependency_starts[index], self._dependency_starts[index + 1]
-        return _split(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
+        return task_ids(self.batch.dependencies[ID_BYTES * start : ID_BYTES * stop])
 
     def dependency_count(self, index: int) -> int:
         return self._dependency_starts[index + 1] - self._dependency_starts[index] if self.has_dependencies else 0
@@ -155,7 +160,7 @@ class Chunk:
         """Of all these tasks, one after another."""
         starts = self._dependency_starts
         runs = [range(starts[run.start], starts[run.stop]) for run in contiguous(indexes)]
-        return _split(_gather(self.batch.dependencies, runs, ID_BYTES))
+        return task_ids(gather(self.batch.dependencies, runs, ID_BYTES))
 
     def referred(self, indexes: Sequence[int]) -> Iterable[TaskId]:
         """The tasks whose values these take as arguments, each once. A mere order brings no value. (BAT-9)"""
@@ -171,7 +176,7 @@ class Chunk:
             while part >= 0:
                 found.append(payload[starts[part] : starts[part] + ID_BYTES])
                 part = kinds.find(KIND_TASK, part + 1, behind)
-        return dict.fromkeys(_split(b"".join(found)))
+        return dict.fromkeys(task_ids(b"".join(found)))
 
     @property
     def payload_bytes(self) -> int:
@@ -190,7 +195,7 @@ class Chunk:
 
     def every_need(self) -> tuple[TaskId, ...]:
         """What all tasks depend on, one task after another."""
-        return _split(self.batch.dependencies) if self.has_dependencies else ()
+        return task_ids(self.batch.dependencies) if self.has_dependencies else ()
 
     def every_needing(self) -> Iterator[int]:
         """For each of `every_need` the index of the task that needs it."""
@@ -202,7 +207,7 @@ class Chunk:
 
     def every_dependency(self) -> Iterator[tuple[TaskId, ...]]:
         """What `dependencies` tells of each task in turn."""
-        ids = _split(self.batch.dependencies)
+        ids = task_ids(self.batch.dependencies)
         return (ids[start:stop] for start, stop in pairwise(self._dependency_starts))
 
     def bytes_of(self, indexes: Sequence[int]) -> int:
@@ -221,7 +226,7 @@ class Chunk:
 
     @cached_property
     def _key_starts(self) -> Sequence[int]:
-        return _starts(self.batch.key_sizes)
+        return starts_of(self.batch.key_sizes)
 
     def key(self, index: int) -> bytes:
         """What its client's program calls this task, for people; empty: nothing. (MON-61)"""
@@ -250,10 +255,10 @@ class Chunk:
             header=self._told_header() if self.header.priority else self.header,
             functions=functions,
             function_indexes=function_indexes,
-            ids=_gather(batch.ids, runs, ID_BYTES),
-            part_counts=_gather(batch.part_counts, runs, 2),
-            part_kinds=_gather(batch.part_kinds, parts, 1),
-            part_sizes=_gather(batch.part_sizes, parts, 4),
+            ids=gather(batch.ids, runs, ID_BYTES),
+            part_counts=gather(batch.part_counts, runs, 2),
+            part_kinds=gather(batch.part_kinds, parts, 1),
+            part_sizes=gather(batch.part_sizes, parts, 4),
             attempts=attempts,
             payload=payload[0] if len(payload) == 1 and not inputs.ids else b"".join([*payload, *inputs.values]),
             input_ids=b"".join(inputs.ids),
@@ -269,7 +274,7 @@ class Chunk:
         kinds = self.batch.part_kinds
         parts = self._parts(runs)
         referring = [part for run in parts for part in run if kinds[part] == KIND_TASK] if KIND_TASK in kinds else []
-        functions = self.batch.functions, _gather(self.batch.function_indexes, runs, 2)
+        functions = self.batch.functions, gather(self.batch.function_indexes, runs, 2)
         return self._submit(self.header, functions, runs, parts, [self._part_id(part) for part in referring])
 
     def part(self, indexes: list[int]) -> Chunk:
@@ -301,15 +306,15 @@ class Chunk:
             header=header,
             functions=functions[0],
             function_indexes=functions[1],
-            ids=_gather(batch.ids, runs, ID_BYTES),
-            part_counts=_gather(batch.part_counts, runs, 2),
-            part_kinds=_gather(batch.part_kinds, parts, 1),
-            part_sizes=_gather(batch.part_sizes, parts, 4),
-            dependency_counts=_gather(batch.dependency_counts, runs, 2),
-            dependencies=_gather(batch.dependencies, needs, ID_BYTES),
-            task_flags=_gather(batch.task_flags, runs, 1),
-            key_sizes=_gather(batch.key_sizes, runs, 1),
-            keys=_gather(batch.keys, keys, 1),
+            ids=gather(batch.ids, runs, ID_BYTES),
+            part_counts=gather(batch.part_counts, runs, 2),
+            part_kinds=gather(batch.part_kinds, parts, 1),
+            part_sizes=gather(batch.part_sizes, parts, 4),
+            dependency_counts=gather(batch.dependency_counts, runs, 2),
+            dependencies=gather(batch.dependencies, needs, ID_BYTES),
+            task_flags=gather(batch.task_flags, runs, 1),
+            key_sizes=gather(batch.key_sizes, runs, 1),
+            keys=gather(batch.keys, keys, 1),
             payload=b"".join(payload),
         )
 
@@ -345,7 +350,7 @@ class Chunk:
         batch = self.batch
         if not batch.function_indexes:
             return batch.functions, b""
-        wanted = split_u16(_gather(batch.function_indexes, runs, 2))
+        wanted = split_u16(gather(batch.function_indexes, runs, 2))
         position = {old: new for new, old in enumerate(dict.fromkeys(wanted))}
         functions = b"".join([batch.functions[ID_BYTES * old : ID_BYTES * (old + 1)] for old in position])
         if len(position) == 1:
@@ -353,69 +358,103 @@ class Chunk:
         return functions, join_u16([position[old] for old in wanted])
 
 
-def _starts(sizes: Sequence[int]) -> Sequence[int]:
-    """Where each of these begins and, last, where they all end. Packed: they stay as long as a task of a graph waits,
-    and a list of as many numbers takes five times the memory."""
-    return array("Q", accumulate(sizes, initial=0))
+class Window:
+    __slots__ = ("limit", "sent_bytes", "waiting", "waiting_bytes")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        #: an upper bound of what is on its way to this client and not acknowledged
+        self.sent_bytes = 0
+        #: what it is to be sent when it has read more, in order
+        self.waiting: deque[Message] = deque()
+        self.waiting_bytes = 0
 
 
-def _split(column: bytes) -> tuple[TaskId, ...]:
-    return split_ids(column)  # type: ignore[return-value]
+class Client:
+    __slots__ = (
+        "_last_header", "_own", "chunks", "combinations", "generation", "given_bytes", "grant", "graphs", "holds",
+        "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "number", "object_bytes",
+        "object_count", "payload_limit", "peer_id", "rows_limit", "share", "software", "unfinished_count",
+        "user_object_bytes", "window",
+    )  # fmt: skip
 
+    def __init__(
+        self,
+        peer_id: PeerId,
+        number: int,
+        software: Software,
+        limits: Limits,
+        share: Share,
+        combinations: UserCombinations,
+        identity: Identity | None = None,
+        grant: bytes = b"",
+    ) -> None:
+        self.peer_id = peer_id
+        #: what its program has had of the workers (SCH-91)
+        self.share = share
+        #: whose session it is, which rights depend on: in a task the user of the worker. None: the cluster has no keys
+        self.identity = identity
+        #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
+        self.grant = grant
+        #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
+        self.number = number
+        self.software = software
+        #: results in one message to it, bytes of one payload frame, and bytes of one error (LIM-3, PAY-2)
+        self.rows_limit = most_results(limits)
+        self.payload_limit = limits.payload_frame_bytes
+        self.inline_limit = limits.inline_bytes
+        #: chunks with unfinished tasks, oldest first
+        self.chunks: dict[Chunk, None] = {}
+        #: graphs that this client has not sealed -> their ended tasks whose results are kept (SCH-18)
+        self.graphs: dict[GraphId, dict[TaskId, None]] = {}
+        self.unfinished_count = 0
+        self.is_gone = False
+        #: none of its queued tasks is given to a worker: many of them are just being ended (CAN-11), or it does not
+        #: read its results (SCH-46); `holds` counts these reasons
+        self.is_held = False
+        self.holds = 0
+        #: what it lets be on its way; None: any amount, for it has not the feature (SCH-45)
+        self.window: Window | None = None
+        #: it is told of results that are kept for its tasks, and may give some (SCH-51, SCH-53)
+        self.is_told_of_kept = False
+        #: of all results that it has given in this session (SCH-54)
+        self.given_bytes = 0
+        #: what it owns in the storage, as that has said last (MON-27)
+        self.object_count = 0
+        self.object_bytes = 0
+        self.user_object_bytes = 0  #: what its user has there of its quota (MON-69)
+        self._last_header = self._own = TaskHeader(client=peer_id)
+        self.combinations = combinations  #: those of its user
+        #: of the scheduler, as headers of this client's tasks carry it (SCH-61)
+        self.generation = 0
 
-def _without_repeats(batch: TaskBatch) -> TaskBatch:
-    """A task may name another several times; from here on each stands once."""
-    every = _split(batch.dependencies)
-    if len(set(every)) == len(every):
-        return batch
-    own = [dict.fromkeys(every[start:stop]) for start, stop in pairwise(_starts(split_u16(batch.dependency_counts)))]
-    if sum(map(len, own)) == len(every):
-        return batch  # only different tasks name the same
-    return replace(
-        batch,
-        dependency_counts=join_u16([len(ids) for ids in own]),
-        dependencies=b"".join(chain.from_iterable(own)),
-    )
+    def own(self, header: TaskHeader) -> TaskHeader:
+        """The header as it is dispatched (SCH-3, OWN-16, SCH-61). Programs use one header again and again."""
+        if header is not self._last_header or self._own.generation != self.generation:
+            own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
+            self._last_header, self._own = header, own
+        return self._own
 
-
-class Inputs:
-    """The results of dependencies that travel with a Dispatch: ids, kinds and values, each task's result once."""
-
-    __slots__ = ("ids", "kinds", "values")
-
-    def __init__(self) -> None:
-        self.ids: list[TaskId] = []
-        self.kinds: list[int] = []
-        self.values: list[bytes] = []
+    def begin(self, chunk: Chunk) -> None:
+        """It has unfinished tasks from now on."""
+        if chunk not in self.chunks:
+            self.chunks[chunk] = None
+            if not chunk.combination.is_listed:
+                chunk.combination = self.combinations.enter(chunk.combination)
+            chunk.combination.batch_count += 1
+            self.combinations.task_bytes += len(chunk.batch.payload)
 
     @property
-    def payload_bytes(self) -> int:
-        return sum(map(len, self.values))
+    def user(self) -> str:
+        """Returns the user of its program, for whom its tasks count, as monitors are shown it. (MON-25)"""
+        return self.share.user
 
     @property
-    def envelope_bytes(self) -> int:
-        """An id, a kind, a size for each."""
-        return (ID_BYTES + 1 + 4) * len(self.ids)
+    def proven_family(self) -> bytes:
+        """Empty where there are no keys."""
+        return family_in(self.grant, self.peer_id)
 
-
-def contiguous(indexes: Sequence[int]) -> list[range]:
-    """At least one index, as the fewest ranges that name the same in the same order."""
-    if isinstance(indexes, range):
-        return [indexes]
-    runs: list[range] = []
-    start = stop = indexes[0]
-    for index in indexes:
-        if index != stop:
-            runs.append(range(start, stop))
-            start = index
-        stop = index + 1
-    runs.append(range(start, stop))
-    return runs
-
-
-def _gather(column: bytes, runs: Sequence[range], width: int) -> bytes:
-    if not column:
-        return b""
-    if len(runs) == 1:
-        return column[width * runs[0].start : width * runs[0].stop]
-    return b"".join([column[width * run.start : width * run.stop] for run in runs])
+    @property
+    def family(self) -> bytes:
+        """For whom its objects may be read: itself, or the program in whose task it is. (STO-33)"""
+        return self.proven_family or self.peer_id
