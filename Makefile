@@ -20,7 +20,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test test-windows test-pythons test-macos-like release-check test-images check format docs conformance mutants ports simulate fuzz chaos bench bench-scale bench-micro soak build clean
+.PHONY: help setup tools demo quick night test test-windows test-pythons test-macos-like release-check test-images check format docs conformance mutants ports simulate fuzz chaos bench bench-scale bench-micro soak build clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -63,6 +63,16 @@ PARALLEL := -p tests.parallel --numprocesses auto --maxprocesses 8
 
 demo: $(READY)  ## start a local cluster and index the Python standard library with it
 	@$(BIN)/python -m demo
+
+quick: $(READY)  ## while you work: tests of cores, protocol, specification and arrangement, which start no process
+	@$(BIN)/python -m pytest -p tests.quick $(PARALLEL) $(ARGS)
+
+night: $(READY)  ## all rounds that are too long for every change, one after another; hours
+	@$(MAKE) --no-print-directory --keep-going test-windows test-pythons test-macos-like release-check chaos ports mutants
+	@SCALER_CHAOS=1 $(BIN)/python -m pytest $(PARALLEL) tests/simulation
+	@$(MAKE) --no-print-directory simulate SEEDS=2400
+	@$(MAKE) --no-print-directory conformance FULL=1
+	@$(MAKE) --no-print-directory fuzz ARGS=--hour
 
 test: $(READY)  ## run all tests, in two processes for each processor
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)

@@ -17,9 +17,10 @@ from scaler_worker.core.tables import Tables
 from tests.simulation.deaths import DrainingWorld, HarshWorld, LateWorld, OftenDeadWorld, TwiceDeadWorld
 from tests.simulation.laws import Break, each_broken_core, expect_caught, played
 from tests.simulation.presenting import PresentingWorld
+from tests.support.chaos import IS_FULL
 
 SEEDS = 60
-BLOCK = 12
+BLOCK = 12 if IS_FULL else 5
 #: each with its seeds; some 10,000 deaths: `python -m tests.simulation --world harsh --seeds 2400`, half an hour
 WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld, LateWorld)
 

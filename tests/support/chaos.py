@@ -1,4 +1,4 @@
-"""How much of what is drawn by seed is run: a little in `make test`, all of it in `make chaos`."""
+"""How much of what is drawn by seed is run: a little in `make test`, all of it in `make chaos` and `make night`."""
 
 from __future__ import annotations
 
