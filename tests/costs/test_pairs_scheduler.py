@@ -15,7 +15,8 @@ from scaler_protocol.keys import Identity
 from scaler_protocol.messages import Cancel, Capability, Hello, Results, Submit, TaskError, TaskHeader, WorkerOffer
 from scaler_protocol.session import Lost, Opened, Received
 from scaler_scheduler.core import Policy, SchedulerCore, Settled
-from tests.costs.pairs import WARM, assert_same_beside_any
+from tests.costs.pairs import FEW, MANY, WARM, assert_same_beside_any
+from tests.costs.test_growth import bytecodes_of
 from tests.support.scheduler_story import FUNCTION, WELCOME, peer
 
 OTHERS = (Capability("other"),)
@@ -213,3 +214,34 @@ def test_a_small_client_costs_the_same_beside_any_neighbours(
 ) -> None:
     ids = ids_of(0xFE, WARM + 1)
     assert_same_beside_any(World, neighbours, lambda world, number: does(world, ids[number]))
+
+
+USER_STEPS = 180
+"""For each user that waits for the only place of a turn: it was 270 when all were gone through again afterwards."""
+
+
+def test_a_turn_with_one_place_ends_when_the_place_is_taken() -> None:
+    few, many = map(_turn_with_one_place, (FEW, MANY))
+    assert (many - few) / (MANY - FEW) <= USER_STEPS, f"{many:,} steps for {MANY:,} users, {few:,} for {FEW}"
+
+
+def _four(number: int) -> list[TaskId]:
+    return [TaskId(number.to_bytes(8, "little") + one[8:]) for one in ids_of(0xFD, 4)]
+
+
+def _turn_with_one_place(size: int) -> int:
+    world = World()
+    for number in range(size):
+        world.open(f"client{number}", f"user{number}")
+        world.tell(f"client{number}", batch(_four(number), capabilities=OTHERS))
+    world.settle()
+    (full,) = [worker for worker in world.core.tables.workers.values() if worker.name == "full"]
+
+    def turn() -> None:
+        results = Results(next(iter(full.held)), b"v", join_u32([1]), credit=1)
+        world.core.handle(Received(full.peer_id, 1, results), 0.0)
+        world.settle()
+
+    for _ in range(WARM):
+        turn()
+    return bytecodes_of(turn)

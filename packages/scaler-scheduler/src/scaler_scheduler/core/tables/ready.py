@@ -427,17 +427,21 @@ _URGENCY = attrgetter("urgency")
 _IN_ORDER = attrgetter("key.negative_depth", "key.user", "key.negative_priority", "number")
 
 
-def _by_priority(group: Iterable[ReadyClass]) -> Iterator[ReadyClass]:
+def _by_priority(group: list[ReadyClass]) -> Iterator[ReadyClass]:
     """Yields those of one user and one depth, of equally urgent ones first that of the program which had the least."""
+    if len(group) == 1:  # as for most users: a turn looks at each of them
+        yield from group if group[0].index.heap or group[0].may_borrow else ()
+        return
     for _, equals in groupby(group, key=_URGENCY):
         # Those before have taken places meanwhile.
         left = [ready for ready in equals if ready.index.heap or ready.may_borrow]
         yield from sorted(left, key=lambda ready: ready.standing) if len(left) > 1 else left
 
 
-def _by_user(groups: Iterable[list[ReadyClass]]) -> Iterator[tuple[ReadyClass, int]]:
+def _by_user(groups: list[list[ReadyClass]]) -> Iterator[tuple[ReadyClass, int]]:
     """Yields those of several users and one depth: the user that had the least has a turn, as long as there are places.
     What a user has had changes in its own turn only, so a heap tells who is next."""
+    with_places = {line.index for group in groups for line in group if line.index.heap or line.may_borrow}
     heap: list[tuple[float, int, UserShare, ReadyClass, Iterator[ReadyClass]]] = []
     for group in groups:
         lines = _by_priority(group)
@@ -449,6 +453,10 @@ def _by_user(groups: Iterable[list[ReadyClass]]) -> Iterator[tuple[ReadyClass, i
         _, number, user, ready, lines = heap[0]
         before = ready.count
         yield ready, len(heap)
+        if not ready.index.heap and not ready.may_borrow:
+            with_places.discard(ready.index)
+            if not with_places:
+                return  # the other users would be gone through in vain
         if ready.count in (0, before):  # nothing is left, or found a place
             following = next(lines, None)
             if following is None:
