@@ -67,5 +67,4 @@ def take_apart(tables: Tables, batches: Sequence[Submit]) -> None:
             if waiting is not None:
                 waiting.chunk, waiting.index = own, index
         tables.unfinish(whole, len(own.ids))
-        own.client.begin(own)
-        own.client.unfinished_count += len(own.ids)
+        own.client.begin(own, len(own.ids))

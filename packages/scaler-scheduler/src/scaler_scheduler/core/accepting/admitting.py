@@ -263,10 +263,8 @@ class Admission:
         tables, client, chunk = self._tables, self._client, self._chunk
         ids = [chunk.ids[index] for index in part]
         tables.where.update(dict.fromkeys(ids, chunk))
-        client.begin(chunk)
+        client.begin(chunk, len(ids))
         chunk.unfinished += len(ids)
-        client.unfinished_count += len(ids)
-        client.combinations.task_count += len(ids)
         tables.functions.submitted(chunk, part, tables.history.now)
         if chunk.header.parent_task:
             tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(ids))

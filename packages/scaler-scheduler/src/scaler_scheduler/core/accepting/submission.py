@@ -178,9 +178,7 @@ def _has_cycle(chunk: Chunk) -> bool:
 def _register(tables: Tables, chunk: Chunk) -> None:
     client = chunk.client
     tables.where.update(dict.fromkeys(chunk.ids, chunk))
-    client.begin(chunk)
-    client.unfinished_count += len(chunk.ids)
-    client.combinations.task_count += len(chunk.ids)
+    client.begin(chunk, len(chunk.ids))
     if chunk.header.parent_task:
         tables.children.setdefault(chunk.header.parent_task, {}).update(dict.fromkeys(chunk.ids))
 

@@ -435,8 +435,10 @@ class Client:
             self._last_header, self._own = header, own
         return self._own
 
-    def begin(self, chunk: Chunk) -> None:
-        """It has unfinished tasks from now on."""
+    def begin(self, chunk: Chunk, tasks: int) -> None:
+        """Counts so many tasks of this chunk as unfinished from now on."""
+        self.unfinished_count += tasks
+        self.combinations.task_count += tasks
         if chunk not in self.chunks:
             self.chunks[chunk] = None
             if not chunk.combination.is_listed:

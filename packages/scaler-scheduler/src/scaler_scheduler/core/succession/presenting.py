@@ -172,10 +172,8 @@ def _adopt(tables: Tables, chunk: Chunk, worker: Worker, ids: Sequence[TaskId]) 
         tables.move(State.QUEUED, Move.DISPATCH, len(queued))
     part = chunk.part(indexes)
     part.is_adopted = True
-    part.client.begin(part)
+    part.client.begin(part, len(ids))
     tables.unfinish(chunk, len(ids))
-    part.client.unfinished_count += len(ids)
-    part.client.combinations.task_count += len(ids)
     worker.held.update(dict.fromkeys(part.ids, part))
     tables.note_held(part, range(len(part.ids)), 1)
     if not worker.is_of_operator:
