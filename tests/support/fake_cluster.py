@@ -177,6 +177,9 @@ class FakeCluster:
 
         self.do(order)
 
+    def has_clients(self) -> bool:
+        return bool(self._clients)
+
     def restart_storage(self) -> None:
         def order() -> None:
             address = self._storage.address

@@ -104,6 +104,7 @@ def test_results_that_were_not_fetched_are_made_again(client: Client, cluster: F
     if lose == "the client":
         cluster.release_owners()
         cluster.lose_clients()
+        eventually(cluster.has_clients, "it has joined as another peer: what it submits before, it submits again")
     else:
         cluster.restart_storage()
     ran = sum(len(submit.ids) // 16 for submit in cluster.submits)
