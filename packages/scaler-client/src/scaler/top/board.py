@@ -166,12 +166,12 @@ def _users(status: ClusterStatus) -> Iterable[Section]:
     that it has of a quota, unless the scheduler tells of none."""
     users = users_of(status)
     if users:
-        figures = [(count_text(u.task_count), count_text(u.object_count), byte_text(u.object_bytes)) for u in users]
+        figures = [[count_text(u.task_count), count_text(u.object_count), byte_text(u.object_bytes)] for u in users]
         title = "user_to_tasks_objects_mem"
         if status.users:
-            parts = [user.nearest() for user in users]
-            figures = [(*row, f"{part:.0%}" if name else "-") for row, (name, part) in zip(figures, parts, strict=True)]
             title += "_quota"
+            for row, (quota, part) in zip(figures, (user.nearest() for user in users), strict=True):
+                row.append(f"{part:.0%}" if quota else "-")
         widths = [max(map(len, texts)) for texts in zip(*figures, strict=True)]
         texts = [" ".join(map(str.rjust, row, widths)) for row in figures]
         names = [name_text(user.name) for user in users]
