@@ -35,6 +35,12 @@ def test_derivation(row: dict[str, Any]) -> None:
         assert row[name] == blake2b(label.encode(), key=key, digest_size=32).hexdigest()
     grant_key = bytes.fromhex(row["grantKey"])
     assert row["grant"] == blake2b(bytes.fromhex(row["owner"]), key=grant_key, digest_size=16).hexdigest()
+    family = bytes.fromhex(row["family"])
+    terms = bytes.fromhex(row["lentTo"]) + int(row["ends"]).to_bytes(8, "little")
+    shown = (("grantOfFamily", family), ("lent", family + b"\0" + terms), ("lentToRelease", family + b"\1" + terms))
+    for name, said in shown:
+        content = bytes.fromhex(row["owner"]) + said
+        assert row[name] == said.hex() + blake2b(content, key=grant_key, digest_size=16).hexdigest()
     assert row["curvePublic"] == x25519(bytes.fromhex(row["curveSecret"])).hex()
 
 

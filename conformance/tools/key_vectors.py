@@ -1,4 +1,5 @@
-"""The golden vectors of keys: derivation, grants, tickets, and the texts of key and ticket files (SEC-7 to SEC-11).
+"""The golden vectors of keys: derivation, grants, tickets, and the texts of key and ticket files (SEC-7 to SEC-11,
+SEC-21).
 
 One document each, in `vectors/v1/keys`. Nothing in them is random: keys and secrets are rows of numbers.
 """
@@ -21,7 +22,7 @@ NOW = 1_800_000_000
 
 NEW, OLD = bytes(range(32)), bytes(range(255, 223, -1))
 HOLDER_SECRET = bytes(range(64, 96))
-OWNER = bytes(range(16))
+OWNER, FAMILY, USER = bytes(range(16)), bytes(range(16, 32)), bytes(range(32, 40))
 
 Json = Mapping[str, Any]
 
@@ -48,6 +49,12 @@ def derivation() -> list[Json]:
             "grantKey": derived(key, GRANT_LABEL).hex(),
             "owner": OWNER.hex(),
             "grant": Keyring([key]).grant(OWNER).hex(),
+            "family": FAMILY.hex(),
+            "grantOfFamily": Keyring([key]).grant(OWNER, FAMILY).hex(),
+            "lentTo": USER.hex(),
+            "ends": str(NOW),
+            "lent": Keyring([key]).lend(OWNER, FAMILY, USER, NOW).hex(),
+            "lentToRelease": Keyring([key]).lend(OWNER, FAMILY, USER, NOW, may_release=True).hex(),
         }
         for key in (NEW, OLD, bytes(32))
     ]

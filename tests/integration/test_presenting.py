@@ -61,9 +61,15 @@ def test_what_ended_while_nobody_listened_is_delivered(cluster: RealCluster, tmp
     cluster.wait_until_empty()
 
 
-def test_clients_in_tasks_go_on_too(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_lane", [True, False], ids=["lane", "tickets"])
+def test_clients_in_tasks_go_on_too(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_lane: bool
+) -> None:
     """Of two users, by the ticket of a worker: each is let in when its worker has presented its task, in the family of
-    its program, whose large values it goes on to read. (SCH-59, SCH-74, HSK-38)"""
+    its program, whose large values it goes on to read. With tickets alone, what is lent to the worker and to the
+    clients in its tasks names its user, who is neither of the two. (SCH-59, SCH-74, HSK-38, OWN-24, OWN-25, STO-47)"""
+    if not has_lane:
+        monkeypatch.setenv("SCALER_NO_LANE", "1")
     key, log, gate = tmp_path / "cluster.key", tmp_path / "log", tmp_path / "gate"
     management.make(str(key))
     tickets = {}

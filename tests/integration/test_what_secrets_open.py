@@ -203,7 +203,7 @@ def the_key(cluster: Cluster) -> None:
     cluster.opens(cluster.shown(*ALL_ROLES), " ".join(ALL), "client worker scheduler monitor")
     family = family_in(cluster.owner.grant, cluster.owner.peer_id)
     assert cluster.keyring.grant(cluster.owner.peer_id, family) == cluster.owner.grant, "it makes the grants of others"
-    with cluster.objects(cluster.shown(*ALL_ROLES), codes.ROLE_CLIENT) as objects:
+    with cluster.objects(cluster.keyring.own_pass(), codes.ROLE_CLIENT) as objects:
         assert cluster.is_read(
             objects, Owner(cluster.owner.peer_id, cluster.keyring.grant(cluster.owner.peer_id, family))
         )
@@ -254,8 +254,8 @@ def messages(bench: Bench, session: DealerEndpoint, kind: type) -> list[Any]:
 
 @row("a worker's ticket")
 def a_worker(cluster: Cluster) -> None:
-    """A worker of its own takes one task of ana's, and with it the right to all that ana's program has stored. Of a
-    program whose tasks it never had, it has none."""
+    """A worker of its own takes one task of ana's, and with it the right to read all that ana's program has stored. Of
+    a program whose tasks it never had, it has none. What it was given is of no use to others."""
     shown = cluster.shown(codes.ROLE_WORKER, user="ana")
     cluster.opens(shown, "worker", "worker client")
     with benched() as bench, cluster.client(cluster.file(codes.ROLE_CLIENT)) as joe:
@@ -268,10 +268,17 @@ def a_worker(cluster: Cluster) -> None:
         with sleeping(cluster, 4):
             bench.until(lambda: bool(messages(bench, session, Dispatch)), "a task of ana's")
             header = messages(bench, session, Dispatch)[0].header
+            lent = Owner(header.client, header.owner_grant)
             with cluster.objects(shown, codes.ROLE_WORKER) as objects:
-                assert cluster.is_read(objects, Owner(header.client, header.owner_grant))
+                assert cluster.is_read(objects, lent)
                 assert not cluster.is_read(objects, Owner(not_met.peer_id, header.owner_grant))
                 assert not cluster.is_read(objects, Owner(not_met.peer_id))
+                objects.release(header.client, [cluster.object_id], grant=header.owner_grant)
+                assert cluster.is_read(objects, lent), "it releases nothing of hers"
+            # of joe's, which have somehow come by what is ana's worker's, or ana's own
+            for role in (codes.ROLE_WORKER, codes.ROLE_CLIENT):
+                with cluster.objects(cluster.shown(role), role) as objects:
+                    assert not cluster.is_read(objects, lent) and not cluster.is_read(objects, cluster.owner)
             bench.remove(session)
 
 

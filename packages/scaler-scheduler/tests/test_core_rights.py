@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.scheduler_story import Story, peer, task
+from scaler_scheduler.core.chunk import LEND_AGAIN_SECONDS
+from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
 
 from scaler_protocol.codes import KIND_OBJECT, ROLE_CLIENT, UNIT_RUNNING
-from scaler_protocol.keys import Identity
-from scaler_protocol.messages import Capability, Dispatch, Hello, ProcessorStatus, WorkerStatus
+from scaler_protocol.columns import join_u32
+from scaler_protocol.keys import ANY_USER, Identity, families_of
+from scaler_protocol.messages import Capability, Dispatch, Hello, ProcessorStatus, Submit, TaskHeader, WorkerStatus
 from scaler_scheduler.core import Settled
 from scaler_scheduler.core.actions import Send
 
@@ -49,13 +51,83 @@ def test_a_cancel_of_anothers_task_is_of_an_unknown_one(story: Story) -> None:
     assert task("t") in story.core.tables.where
 
 
-def test_a_dispatch_has_the_grant_of_its_client_whatever_the_submit_says(story: Story) -> None:
+def lend(story: Story) -> list[tuple[bytes, bytes, bytes]]:
+    """Returns what is asked for as it is: of whom, in which family, for whose workers. The grant has its number."""
+    asked: list[tuple[bytes, bytes, bytes]] = []
+
+    def lend(owner: bytes, family: bytes, user: bytes) -> bytes:
+        asked.append((owner, family, user))
+        return bytes(48) + bytes((len(asked),))
+
+    story.core.tables.lend = lend
+    return asked
+
+
+def headers(story: Story) -> list[tuple[str, TaskHeader]]:
+    sent = [action for action in story.actions() if isinstance(action, Send)]
+    return [
+        (action.peer_id.rstrip(b".").decode(), action.message.header)
+        for action in sent
+        if isinstance(action.message, Dispatch)
+    ]
+
+
+def test_a_dispatch_has_a_grant_for_the_workers_user_whatever_the_submit_says(story: Story) -> None:
+    """Of its client, and not the client's own. (OWN-24)"""
+    asked = lend(story)
     users(story, c="ana")
-    story.worker("w")
+    story.worker("w", identity=identity("joe"))
     story.submit("c", ["t"], owner_grant=b"forged")
-    sent = [action.message for action in story.actions() if isinstance(action, Send)]
-    (dispatch,) = [message for message in sent if isinstance(message, Dispatch)]
-    assert dispatch.header.owner_grant == b"grant of ana".ljust(16)
+    ((_, header),) = headers(story)
+    assert header.owner_grant == bytes(48) + b"\1"
+    assert asked == [(peer("c"), story.core.tables.clients[peer("c")].family, families_of("joe"))]
+
+
+def test_on_the_local_lane_a_grant_names_no_user(story: Story) -> None:
+    """Such a worker has another name at the storage, if it shows a ticket there. (OWN-24)"""
+    asked = lend(story)
+    users(story, c="ana")
+    story.worker("w", identity=replace(identity("root", is_operator=True), holder=b""))
+    story.submit("c", ["t"])
+    headers(story)
+    assert [user for _, _, user in asked] == [ANY_USER]
+
+
+def test_one_header_is_one_for_all_workers_of_a_user_until_the_grant_is_another(story: Story) -> None:
+    """A processor is told of each header once, and a grant is a MAC: neither is made for each Dispatch."""
+    asked = lend(story)
+    users(story, c="ana")
+    for name, user in (("w1", "joe"), ("w2", "joe"), ("w3", "eve")):
+        story.worker(name, identity=identity(user))
+    header = TaskHeader()
+
+    def dispatched(*names: str) -> dict[str, TaskHeader]:
+        for name in names:
+            story.receive("c", Submit(header, FUNCTION, ids([name]), name.encode(), join_u32([len(name)])))
+        return dict(headers(story))
+
+    first = dispatched("a", "b", "c")
+    assert len(asked) == 2 and first["w1"] is first["w2"] and first["w1"].owner_grant != first["w3"].owner_grant
+    for name, at in (("a", "w1"), ("b", "w2"), ("c", "w3")):
+        story.results(at, [name])
+    headers(story)
+    again = dispatched("d", "e", "f")
+    assert len(asked) == 2 and all(again[name] is first[name] for name in first)
+    story.now += LEND_AGAIN_SECONDS
+    for name, at in (("d", "w1"), ("e", "w2"), ("f", "w3")):
+        story.results(at, [name])
+    headers(story)
+    later = dispatched("g", "h", "i")
+    assert len(asked) == 4 and later["w1"].owner_grant != first["w1"].owner_grant
+
+
+def test_without_keys_no_grant_is_made(story: Story) -> None:
+    asked = lend(story)
+    story.worker("w")
+    story.client("c")
+    story.submit("c", ["t"])
+    ((_, header),) = headers(story)
+    assert header.owner_grant == b"" and asked == []
 
 
 def test_a_client_is_in_a_task_only_of_its_own_users_worker(story: Story) -> None:

@@ -29,7 +29,7 @@ from scaler_protocol.codes import (
 )
 from scaler_protocol.columns import join_u16, join_u32, split_ids
 from scaler_protocol.ids import GraphId, PeerId, TaskId
-from scaler_protocol.keys import Identity
+from scaler_protocol.keys import Identity, Keyring, families_of
 from scaler_protocol.messages import (
     Cancel,
     CancelReply,
@@ -65,6 +65,7 @@ from scaler_protocol.session import Opened
 from scaler_scheduler.core import ALLOWED_MESSAGES, Policy, Send, SendToStorage
 
 ANA, JOE = "ana", "joe"
+KEYRING = Keyring([bytes(32)])
 GRAPH = GraphId(task("graph"))
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -82,6 +83,7 @@ class World(Story):
 
     def __init__(self) -> None:
         super().__init__(Policy(allows_control=True))
+        self.core.tables.lend = lambda owner, family, user: KEYRING.lend(owner, family[:16].ljust(16), user, 0)
         self.sent: defaultdict[str, list[Message]] = defaultdict(list)
         for user in (ANA, JOE):
             self.join(user)
@@ -312,7 +314,8 @@ class TwoUsers(RuleBasedStateMachine):
         for message in self.crowded.sent["worker of joe"]:
             if isinstance(message, Dispatch):
                 assert tasks.isdisjoint(split_ids(message.ids)) or message.header.client == peer(JOE)
-                assert message.header.owner_grant == b"grant of joe".ljust(16) or message.header.client != peer(JOE)
+                lent = KEYRING.granted(message.header.client, message.header.owner_grant)
+                assert lent is not None and lent.user == families_of(JOE) and not lent.may_release
         assert not any(isinstance(message, (TaskLog, KeptResults)) for message in self.crowded.sent[JOE])
 
 

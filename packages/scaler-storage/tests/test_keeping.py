@@ -13,6 +13,7 @@ from tests.support.spilling import File
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId
+from scaler_protocol.keys import Granted
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -317,7 +318,7 @@ def test_families_are_as_before() -> None:
     shelf = Shelf()
     shelf.files = {7: KeptFile(7, b"hello")}
     child = PeerId(b"C" * 16)
-    core = StorageCore(LIMITS, family_of=lambda owner, grant: grant or owner)
+    core = StorageCore(LIMITS, read_grant=lambda owner, grant: Granted(grant, b""))
     assert core.restore([FoundObject(OBJECTS[0], shelf.files[7], ((child, OWNERS[0]),))], 0.0) == (1, 0)
     invariants.check(core)
     codes_of = {}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from scaler_protocol import codes
 from scaler_protocol.ids import ObjectId, PeerId, content_id
-from scaler_protocol.keys import Identity, Keyring, own_family
+from scaler_protocol.keys import ANY_USER, Identity, Keyring, families_of, own_family
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -49,7 +50,7 @@ def opened(role: int = codes.ROLE_CLIENT, peer_id: PeerId = ANA) -> Opened:
 
 class Told:
     def __init__(self, limits: CoreLimits | None = None) -> None:
-        self.core = StorageCore(limits, family_of=KEYRING.family_of)
+        self.core = StorageCore(limits, read_grant=KEYRING.granted)
         self.now = 0.0
         self.number = 0
         for peer_id in FAMILIES:
@@ -346,29 +347,139 @@ def test_a_client_that_leaves_takes_nothing_of_another_family_with_it() -> None:
     assert told.put(OBJECTS[0], b"value") == codes.OWNER_GONE
 
 
-def test_a_grant_of_another_user_is_of_use_to_workers_alone() -> None:
-    """A worker of joe's was given a task of ana's, and so her grant. (STO-32)"""
+CLIENTS, WORKERS = frozenset({codes.ROLE_CLIENT}), frozenset({codes.ROLE_WORKER})
+PROGRAM, HIS_WORKER, HER_WORKER, HER_NEXT = (PeerId(letter * 16) for letter in (b"p", b"w", b"h", b"n"))
+HER_FAMILY = own_family(ANA, "ana")
+HERS = KEYRING.grant(ANA, HER_FAMILY)
+"""The own grant of ana's client. Below: what a worker of joe's and one on the local lane have with its tasks."""
+LENT = KEYRING.lend(ANA, HER_FAMILY, families_of("joe"), 0)
+LENT_TO_ANY = KEYRING.lend(ANA, HER_FAMILY, ANY_USER, 0)
+
+
+def of_users() -> Told:
+    """Ana has stored something, and joe has a program and a worker."""
     told = Told()
-    hers = KEYRING.grant(ANA, own_family(ANA, "ana"))
-    told.put(OBJECTS[0], b"value", grant=hers)
-    program, in_task, of_ana = PeerId(b"p" * 16), PeerId(b"t" * 16), PeerId(b"n" * 16)
-    client, worker = codes.ROLE_CLIENT, codes.ROLE_WORKER
-    for peer_id, user, role in ((program, "joe", client), (in_task, "joe", worker), (of_ana, "ana", client)):
-        event = replace(opened(peer_id=peer_id), identity=Identity(user, frozenset({role}), False, bytes(32)))
-        told.core.handle(event, told.now)
-    asked: list[tuple[type, tuple[Any, ...], dict[str, Any]]] = [
-        (Get, (OBJECTS[0],), {"owner": ANA, "grant": hers}),
-        (Put, (OBJECTS[1], ANA, 5, 0, b"value", hers), {}),
-        (PutShared, (OBJECTS[1], ANA, 5, MemoryFile(1, 1, 5), hers), {}),
-        (Duplicate, (OBJECTS[0], OBJECTS[1], ANA), {"grant": hers}),
-        (Release, (ANA, OBJECTS[0], hers), {}),
+    told.put(OBJECTS[0], b"value", grant=HERS)
+    for peer_id, user, roles in (
+        (PROGRAM, "joe", CLIENTS),
+        (HIS_WORKER, "joe", WORKERS),
+        (HER_WORKER, "ana", WORKERS),
+        (HER_NEXT, "ana", CLIENTS),
+    ):
+        identity = Identity(user, roles, False, bytes(32))
+        told.core.handle(replace(opened(peer_id=peer_id), identity=identity), told.now)
+    return told
+
+
+def asked_with(grant: bytes) -> list[tuple[type, tuple[Any, ...], dict[str, Any]]]:
+    return [
+        (Get, (OBJECTS[0],), {"owner": ANA, "grant": grant}),
+        (Put, (OBJECTS[1], ANA, 5, 0, b"value", grant), {}),
+        (PutShared, (OBJECTS[1], ANA, 5, MemoryFile(1, 1, 5), grant), {}),
+        (Duplicate, (OBJECTS[0], OBJECTS[1], ANA), {"grant": grant}),
+        (Release, (ANA, OBJECTS[0], grant), {}),
     ]
-    for kind, fields, named in asked:
-        (reply,) = told.ask(kind, *fields, peer_id=program, **named)
-        assert reply.code == codes.NOT_ALLOWED and "another user" in reply.text, kind
-    for peer_id in (in_task, of_ana):
-        (value,) = told.ask(Get, OBJECTS[0], peer_id=peer_id, owner=ANA, grant=hers)
-        assert bytes(value.payload) == b"value"
-    told.core.handle(Lost(program, 0, "", True), told.now)
-    told.core.handle(opened(peer_id=program), told.now)
+
+
+@pytest.mark.parametrize(
+    ("grant", "sessions"),
+    [
+        (HERS, {HER_WORKER, HER_NEXT}),
+        (LENT, {HIS_WORKER}),
+        (LENT_TO_ANY, {HIS_WORKER, HER_WORKER}),
+    ],
+    ids=["own", "lent", "lent to any worker"],
+)
+def test_a_grant_is_for_one_user_and_a_lent_one_for_workers(grant: bytes, sessions: set[PeerId]) -> None:
+    """A client's own grant is of no use to the worker that has somehow come by it. (STO-32)"""
+    told = of_users()
+    for peer_id in (PROGRAM, HIS_WORKER, HER_WORKER, HER_NEXT):
+        if peer_id in sessions:
+            (value,) = told.ask(Get, OBJECTS[0], peer_id=peer_id, owner=ANA, grant=grant)
+            assert bytes(value.payload) == b"value"
+            continue
+        for kind, fields, named in asked_with(grant):
+            (reply,) = told.ask(kind, *fields, peer_id=peer_id, **named)
+            assert reply.code == codes.NOT_ALLOWED and "another user" in reply.text, kind
+    told.core.handle(Lost(PROGRAM, 0, "", True), told.now)
+    told.core.handle(opened(peer_id=PROGRAM), told.now)
     invariants.check(told.core)
+
+
+def test_an_operator_shows_grants_of_every_user() -> None:
+    told = of_users()
+    operator = Identity("eve", CLIENTS, True, b"")
+    told.core.handle(replace(opened(peer_id=PeerId(b"e" * 16)), identity=operator), told.now)
+    for grant in (HERS, LENT, LENT_TO_ANY):
+        (value,) = told.ask(Get, OBJECTS[0], peer_id=PeerId(b"e" * 16), owner=ANA, grant=grant)
+        assert bytes(value.payload) == b"value"
+
+
+def is_there(told: Told, object_id: ObjectId) -> bool:
+    return told.get(object_id, ANA, HERS) != [codes.NO_SUCH_OBJECT]
+
+
+def test_a_lent_grant_releases_only_what_workers_of_its_user_have_put() -> None:
+    """It reads and puts. What its client has stored, or a worker of another user, stays. (STO-47)"""
+    told = of_users()
+    lent_to_her = KEYRING.lend(ANA, HER_FAMILY, families_of("ana"), 0)
+    told.ask(Put, OBJECTS[1], ANA, 5, 0, b"first", LENT, peer_id=HIS_WORKER)
+    told.ask(Put, OBJECTS[2], ANA, 5, 0, b"other", lent_to_her, peer_id=HER_WORKER)
+    ids = b"".join(OBJECTS)
+    assert told.ask(Release, ANA, ids, LENT, peer_id=HIS_WORKER)[0].code == codes.OK
+    assert [is_there(told, one) for one in OBJECTS] == [True, False, True]
+    many = ids + b"".join(bytes((1 + number % 255,)) * 16 for number in range(300))
+    assert told.ask(Release, ANA, many, LENT, peer_id=HIS_WORKER)[0].code == codes.OK, "in slices"
+    assert [is_there(told, one) for one in OBJECTS] == [True, False, True]
+    assert told.ask(Release, ANA, ids, HERS)[0].code == codes.OK
+    assert not told.core.objects.objects
+
+
+@pytest.mark.parametrize("kind", [Put, PutShared, Duplicate])
+def test_what_an_owner_puts_again_is_its_own(kind: type) -> None:
+    """A worker that stores a value first does not keep the right to take it away. (STO-47)"""
+    told = of_users()
+    told.ask(Put, OBJECTS[1], ANA, 5, 0, b"value", LENT, peer_id=HIS_WORKER)
+    again: tuple[Any, ...] = {
+        Put: (OBJECTS[1], ANA, 5, 0, b"value", HERS),
+        PutShared: (OBJECTS[1], ANA, 5, MemoryFile(1, 1, 5), HERS),
+        Duplicate: (OBJECTS[0], OBJECTS[1], ANA, 0.0, HERS),
+    }[kind]
+    assert told.ask(kind, *again)[0].code == codes.OK
+    told.ask(Put, OBJECTS[1], ANA, 5, 0, b"value", LENT, peer_id=HIS_WORKER)
+    told.ask(Release, ANA, OBJECTS[1], LENT, peer_id=HIS_WORKER)
+    assert is_there(told, OBJECTS[1])
+
+
+def test_a_client_in_a_task_of_another_user_releases_what_is_its_own() -> None:
+    """Its grant is lent, for its user's worker runs it, and has the right to release all that its owner has."""
+    told = of_users()
+    owner = PeerId(b"i" * 16)
+    own = KEYRING.lend(owner, HER_FAMILY, families_of("joe"), 0, may_release=True)
+    lent_on = KEYRING.lend(owner, HER_FAMILY, families_of("ana"), 0)
+    told.ask(Put, OBJECTS[1], owner, 5, 0, b"value", lent_on, peer_id=HER_WORKER)
+    told.ask(Release, owner, b"".join(OBJECTS), own, peer_id=HIS_WORKER)
+    assert [is_there(told, one) for one in OBJECTS] == [True, False, False], "and nothing of its program's client"
+
+
+def test_a_lent_grant_opens_no_session_after_its_end() -> None:
+    """A session that has begun before goes on: a task may run for longer. (STO-48)"""
+    dates = [1_000.0]
+    told = of_users()
+    told.core = StorageCore(read_grant=KEYRING.granted, date=lambda: dates[0])
+    lent = KEYRING.lend(ANA, HER_FAMILY, families_of("joe"), 2_000)
+    joe = Identity("joe", WORKERS, False, bytes(32))
+    told.core.handle(opened(peer_id=ANA), told.now)
+    told.core.handle(opened(codes.ROLE_SCHEDULER, SERVER), told.now)
+    told.put(OBJECTS[0], b"value", grant=HERS)
+    before, after = PeerId(b"1" * 16), PeerId(b"2" * 16)
+    told.core.handle(replace(opened(peer_id=before), identity=joe), told.now)
+    dates[0] = 2_000.0
+    told.core.handle(replace(opened(peer_id=after), identity=joe), told.now)
+    for kind, fields, named in asked_with(lent):
+        (reply,) = told.ask(kind, *fields, peer_id=after, **named)
+        assert reply.code == codes.NOT_ALLOWED and "had ended when this session began" in reply.text, kind
+    (value,) = told.ask(Get, OBJECTS[0], peer_id=before, owner=ANA, grant=lent)
+    assert bytes(value.payload) == b"value"
+    assert told.ask(ReleaseOwner, ANA, lent, peer_id=SERVER)[0].code == codes.OK, "the scheduler needs no grant"
+    assert not told.core.objects.objects

@@ -45,7 +45,7 @@ class Told:
     """Clients whose ticket says which user they are, and a worker of another user."""
 
     def __init__(self, limits: CoreLimits = LIMITS, *, has_keys: bool = True) -> None:
-        self.core = StorageCore(limits, family_of=KEYRING.family_of if has_keys else None)
+        self.core = StorageCore(limits, read_grant=KEYRING.granted if has_keys else None)
         #: the grant of each owner, as its scheduler has made it
         self.grants: dict[str, bytes] = {}
         self.has_keys = has_keys

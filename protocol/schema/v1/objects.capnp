@@ -19,8 +19,8 @@ struct Put @0xefe96fc6c869a255 {
 
   grant @5 :Data;
   # Proves that the sender may name this owner: Welcome.ownerGrant of a client, TaskHeader.ownerGrant for a worker. Not
-  # looked at by a storage without keys; one with keys answers NOT_ALLOWED where it is not the owner's, or is of another
-  # user and the sender has no ticket of a worker. (STO-32)
+  # looked at by a storage without keys; one with keys answers NOT_ALLOWED where it is not the owner's, is for another
+  # user, or has ended. (STO-32, STO-47, STO-49)
 }
 
 struct Get @0xace6c0e939a95918 {

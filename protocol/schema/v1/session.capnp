@@ -64,8 +64,8 @@ struct Hello @0xcc662270b82345b9 {
 
   formerName @18 :Data;
   # Client only, where there are keys: the peerId of that session, followed by the ownerGrant of its Welcome; empty: none.
-  # It proves that this client continues that one, so that it stays in the family of that one, if both are of one user:
-  # workers of other users may have the same grant. (CLI-22, HSK-38)
+  # It proves that this client continues that one, so that it stays in the family of that one, if both are of one user
+  # and not a worker that was given its tasks. (CLI-22, HSK-38)
 
   servingGeneration @19 :UInt64 = 0;
   # Scheduler only, to another scheduler: the generation with which it serves, and `lastServerId` is then its own serverId;
@@ -164,8 +164,8 @@ struct Welcome @0xb49f331d91d049ac {
 
   ownerGrant @15 :Data;
   # Scheduler only, for clients, where there are keys: proves to the storage that the dialer may name its own peerId as
-  # owner. 16 bytes, or 32 for a client inside a task or under a later name; opaque to clients, which put it into what
-  # they send to the storage. Empty: the cluster has no keys, or its storage asks for none. (OWN-16, HSK-38)
+  # owner. 16 or 32 bytes, or 49 for a client inside a task of another user; opaque to clients, which put it into what
+  # they send to the storage. Empty: the cluster has no keys, or its storage asks for none. (OWN-16, OWN-25, HSK-38)
 
   generation @16 :UInt64 = 0;
   # Scheduler only: higher than every generation that a dialer has told it, as far as it believes dialers. It says which

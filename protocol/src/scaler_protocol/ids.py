@@ -177,5 +177,5 @@ USER_BYTES = 8
 
 
 def family_in(grant: bytes, owner: PeerId) -> bytes:
-    """Which family a grant names; empty where there are no keys."""
-    return grant[:-GRANT_BYTES] or (owner if grant else b"")
+    """Returns the family that a grant names, whatever else it says (SEC-21); empty where there are no keys."""
+    return grant[:ID_BYTES] if len(grant) >= ID_BYTES + GRANT_BYTES else (owner if grant else b"")

@@ -16,7 +16,7 @@ from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import ENDED, PRESENT_HELD, QUEUED, RUNNING, ClientPeer, WorkerPeer, ids_of
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, Message, Result, Task, write_results
-from scaler_conformance.wire.keys import own_family
+from scaler_conformance.wire.keys import families_of, own_family
 
 case = cases_for("scheduler")
 timing = cases_for("scheduler", layer="timing")
@@ -43,6 +43,11 @@ class Past:
     def grant_of(self, owner: bytes) -> bytes:
         key = self.scene.pump.key
         return b"" if key is None else key.grant(owner, own_family(owner))
+
+    def ended_grant(self) -> bytes:
+        """Of the former client, as a worker has it of a task that has run for a long time."""
+        key = self.scene.pump.key
+        return b"" if key is None else key.lent(self.owner, own_family(self.owner), families_of(), ends=1)
 
     def hello(self, generation: int = 3) -> dict[str, Any]:
         return {"features": [PRESENT_HELD], "generation": generation, "lastServerId": self.server_id}
@@ -386,7 +391,7 @@ def a_task_is_adopted_for_the_family_that_the_grant_proves(scene: Scene) -> None
     past.holds(thief, foreign, right, owner=stranger)
     thief.fence()
     scene.equal(canceled(thief), [forged.id], "what is stopped at once", "SCH-59")
-    past.holds(worker, right)
+    past.holds(worker, right, grant=past.ended_grant())
     scene.settle(worker, thief)
     scene.equal(canceled(worker), [], "what the worker with the grant is to stop", "SCH-59")
     client.submit([foreign, right])

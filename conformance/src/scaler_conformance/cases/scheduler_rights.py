@@ -1,9 +1,10 @@
-"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, SCH-55, SCH-56, SCH-91, SCH-97,
-SCH-98, SEC-19, LIM-30)."""
+"""A scheduler keeps users apart, and hands out the grants of owners (OWN-7, OWN-16, OWN-24, OWN-25, SCH-55, SCH-56,
+SCH-91, SCH-97, SCH-98, SEC-19, LIM-30)."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from typing import Any
 
 from scaler_conformance.case import cases_for
@@ -16,10 +17,11 @@ from scaler_conformance.play.ids import new_id, result_id
 from scaler_conformance.play.roles import PRESENT_HELD, ClientPeer
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, ROLES, KeptResult, Result, Task, write_results
-from scaler_conformance.wire.keys import KEY_BYTES, own_family
+from scaler_conformance.wire.keys import KEY_BYTES, families_of, own_family, read_lent
 
 case = cases_for("scheduler")
 
+DAY = 86_400
 RETIRED_SECONDS = 3.0
 """Some looks at the load, of which there is one a second."""
 
@@ -47,21 +49,32 @@ def _is_queued(scene: Scene, client: ClientPeer, task: Task) -> None:
 # ------------------------------------------------------------ grants
 
 
-@case("OWN-16")
-def a_client_has_its_grant_and_its_tasks_have_it(scene: Scene) -> None:
+def _is_lent(scene: Scene, task: Task, family: bytes, user: str, clause: str = "OWN-24") -> None:
+    """Of this task's client, for workers of that user, for a day at least and without the right to release."""
+    client, grant = task.header["client"], task.header["ownerGrant"]
+    lent = read_lent(grant)
+    scene.check(lent is not None and key_of(scene).is_grant(grant, client), "it has no lent grant", clause)
+    assert lent is not None
+    said = (lent.family, lent.user, lent.may_release)
+    scene.equal(said, (family, families_of(user), False), "what the grant says", clause)
+    scene.check(lent.ends >= time.time() + DAY, "it ends within a day, or never", clause)
+
+
+@case("OWN-16", "OWN-24")
+def a_client_has_its_grant_and_its_workers_have_lent_ones(scene: Scene) -> None:
     key = key_of(scene)
     worker, client = scene.worker(credit=5), _client(scene, "ana")
-    grant = key.grant(client.peer_id, own_family(client.peer_id, "ana"))
-    scene.equal(client.welcome["ownerGrant"], grant, "ownerGrant of the Welcome")
+    family = own_family(client.peer_id, "ana")
+    scene.equal(client.welcome["ownerGrant"], key.grant(client.peer_id, family), "ownerGrant of the Welcome", "OWN-16")
     scene.equal(worker.welcome["ownerGrant"], b"", "ownerGrant of a worker's Welcome")
-    client.submit(1, ownerGrant=key.grant(new_id()))
+    client.submit(1, ownerGrant=key.lent(new_id(), new_id()))
     client.submit(1)
     scene.settle(client, worker)
     for task in worker.expect_dispatch(2):
-        scene.equal(task.header["ownerGrant"], grant, "ownerGrant of the Dispatch")
+        _is_lent(scene, task, family, "conformance")
 
 
-@case("OWN-16", "SCH-55")
+@case("OWN-16", "OWN-24", "SCH-55")
 def a_client_in_a_task_is_in_the_family_of_its_program(scene: Scene) -> None:
     key = key_of(scene)
     _, worker, (task,) = begin(scene)
@@ -72,10 +85,29 @@ def a_client_in_a_task_is_in_the_family_of_its_program(scene: Scene) -> None:
     worker.credit(5, 5)
     scene.settle(child, worker)
     (own,) = worker.expect_dispatch(1)
-    scene.equal(own.header["ownerGrant"], key.grant(child.peer_id, program), "ownerGrant of the Dispatch")
+    scene.equal(own.header["client"], child.peer_id, "client of the Dispatch")
+    _is_lent(scene, own, program, "conformance")
     grandchild = _client(scene, "conformance", "worker", parentTask=own.id)
     expected = key.grant(grandchild.peer_id, program)
     scene.equal(grandchild.welcome["ownerGrant"], expected, "ownerGrant of a client in a task of a client in a task")
+
+
+@case("OWN-25")
+def a_client_in_a_task_of_another_user_has_a_grant_with_an_end(scene: Scene) -> None:
+    """Of the family of the task's client, for the user of the worker."""
+    key = key_of(scene)
+    worker, client = scene.worker(credit=1), _client(scene, "ana")
+    client.submit(1)
+    scene.settle(client, worker)
+    (task,) = worker.expect_dispatch(1)
+    child = _client(scene, "conformance", "worker", parentTask=task.id)
+    grant = child.welcome["ownerGrant"]
+    lent = read_lent(grant)
+    scene.check(lent is not None and key.is_grant(grant, child.peer_id), "it has no lent grant")
+    assert lent is not None
+    said, family = (lent.family, lent.user, lent.may_release), own_family(client.peer_id, "ana")
+    scene.equal(said, (family, families_of("conformance"), True), "what the grant says")
+    scene.check(lent.ends >= time.time() + DAY, "it ends within a day, or never")
 
 
 @case("SCH-55")
@@ -122,19 +154,20 @@ def a_client_that_begins_again_stays_in_its_family(scene: Scene) -> None:
 
 @case("HSK-38")
 def a_worker_that_was_given_a_task_does_not_enter_the_family_of_its_client(scene: Scene) -> None:
-    """It shows the grant of the Dispatch as a client of its own user."""
+    """It shows the grant of the Dispatch as a client of its own user, and even the own grant of that client."""
     key = key_of(scene)
     worker, client = scene.worker(credit=1), _client(scene, "ana")
     client.submit(1)
     scene.settle(client, worker)
     (task,) = worker.expect_dispatch(1)
     shown = task.header["client"] + task.header["ownerGrant"]
-    stranger = _client(scene, "joe", formerName=shown)
-    expected = key.grant(stranger.peer_id, own_family(stranger.peer_id, "joe"))
-    scene.equal(stranger.welcome["ownerGrant"], expected, "ownerGrant with the grant of a task of another user")
+    for name in (shown, client.peer_id + client.welcome["ownerGrant"]):
+        stranger = _client(scene, "joe", formerName=name)
+        expected = key.grant(stranger.peer_id, own_family(stranger.peer_id, "joe"))
+        scene.equal(stranger.welcome["ownerGrant"], expected, "ownerGrant with a grant of another user's client")
     again = _client(scene, "ana", formerName=shown)
-    expected = key.grant(again.peer_id, own_family(client.peer_id, "ana"))
-    scene.equal(again.welcome["ownerGrant"], expected, "ownerGrant under the next name of its own user")
+    expected = key.grant(again.peer_id, own_family(again.peer_id, "ana"))
+    scene.equal(again.welcome["ownerGrant"], expected, "ownerGrant with the grant of a task of the same user")
 
 
 @case("HSK-43")

@@ -1,8 +1,9 @@
-"""A storage with keys keeps the objects of clients apart (STO-32, STO-33, SEC-17, SEC-18)."""
+"""A storage with keys keeps the objects of clients apart (STO-32, STO-33, STO-47 to STO-49, SEC-17, SEC-18)."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from typing import Any
 
 from scaler_conformance.case import cases_for
@@ -10,7 +11,7 @@ from scaler_conformance.play.asking import StoragePeer
 from scaler_conformance.play.ids import content_id, new_id
 from scaler_conformance.scene import Scene
 from scaler_conformance.wire import CODES, ROLES
-from scaler_conformance.wire.keys import KEY_BYTES, ClusterKey, own_family
+from scaler_conformance.wire.keys import ANY_USER, KEY_BYTES, ClusterKey, families_of, own_family
 
 case = cases_for("storage")
 OK, NOT_ALLOWED, NO_SUCH = CODES.OK, CODES.NOT_ALLOWED, CODES.NO_SUCH_OBJECT
@@ -67,36 +68,135 @@ def no_owner_is_named_without_its_grant(scene: Scene) -> None:
     scene.check(not owner.is_there(identifier), "a name that was not allowed is an owner")
 
 
-def _of_user(scene: Scene, user: str, role: str) -> StoragePeer:
-    """A client by a ticket of that user for that role alone, in a family of that user."""
+def _of_user(scene: Scene, user: str, role: str, *, is_operator: bool = False) -> StoragePeer:
+    """A peer by a ticket of that user for that role alone, in a family of that user."""
     peer = scene.requester(is_open=False)
-    peer.shown = key_of(scene).pass_for(secrets.token_bytes(KEY_BYTES), [ROLES[role]], user=user, is_operator=False)
+    secret = secrets.token_bytes(KEY_BYTES)
+    peer.shown = key_of(scene).pass_for(secret, [ROLES[role]], user=user, is_operator=is_operator)
     peer.family = own_family(peer.peer_id, user)
     peer.open()
     return peer
 
 
-@case("STO-32")
-def only_workers_use_grants_of_other_users(scene: Scene) -> None:
-    """A program of joe's has the grant of ana's client, from a task that a worker of his was given."""
-    owner, thief = _of_user(scene, "ana", "client"), _of_user(scene, "joe", "client")
-    identifier, own, target = owner.new_object(), thief.new_object(), owner.new_object()
-    owner.store(identifier, b"value")
-    thief.store(own, b"of joe")
-    grant = key_of(scene).grant(owner.peer_id, owner.family)
-    named: dict[str, Any] = {"owner": owner.peer_id, "grant": grant}
-    for asked in (
-        thief.put(target, b"forged", **named),
-        thief.get(identifier, **named),
-        thief.duplicate(own, target, **named),
-        thief.duplicate(identifier, target, sourceOwner=owner.peer_id, sourceGrant=grant),
-        thief.release(identifier, **named),
-    ):
-        thief.expect_code(asked, NOT_ALLOWED)
-    scene.check(owner.fetch(identifier) == b"value" and not owner.is_there(target), "what was not allowed was done")
-    again, child = _of_user(scene, "ana", "client"), _of_user(scene, "joe", "worker")
-    for peer in (again, child):
-        scene.equal(peer.reply(peer.get(identifier, **named), "STO-33").kind, "value", "the answer to a Get")
+class Lending:
+    """A client of ana's that has stored something, and what workers of joe's have for its tasks."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.key = scene, key_of(scene)
+        self.owner = _of_user(scene, "ana", "client")
+        self.identifier, self.target = self.owner.new_object(), self.owner.new_object()
+        self.owner.store(self.identifier, b"value")
+
+    def own(self) -> dict[str, Any]:
+        return {"owner": self.owner.peer_id, "grant": self.key.grant(self.owner.peer_id, self.owner.family)}
+
+    def lent(self, user: bytes, *, ends: int = 0) -> dict[str, Any]:
+        grant = self.key.lent(self.owner.peer_id, self.owner.family, user, ends=ends)
+        return {"owner": self.owner.peer_id, "grant": grant}
+
+    def is_refused(self, peer: StoragePeer, named: dict[str, Any], clause: str) -> None:
+        own = peer.new_object()
+        peer.store(own, b"of its own")
+        for asked in (
+            peer.put(self.target, b"forged", **named),
+            peer.get(self.identifier, **named),
+            peer.get(self.identifier, wait=5.0, **named),
+            peer.duplicate(own, self.target, **named),
+            peer.duplicate(self.identifier, self.target, sourceOwner=named["owner"], sourceGrant=named["grant"]),
+            peer.release(self.identifier, **named),
+        ):
+            peer.expect_code(asked, NOT_ALLOWED, clause=clause)
+        self.is_as_before()
+
+    def is_as_before(self) -> None:
+        is_same = self.owner.fetch(self.identifier) == b"value" and not self.owner.is_there(self.target)
+        self.scene.check(is_same, "what was not allowed was done")
+
+    def is_served(self, peer: StoragePeer, named: dict[str, Any], clause: str) -> None:
+        reply = peer.reply(peer.get(self.identifier, **named), clause)
+        self.scene.equal(reply.kind, "value", "the answer to a Get", clause)
+
+
+@case("STO-32", "STO-47")
+def the_own_grant_of_a_client_is_for_its_user(scene: Scene) -> None:
+    """Whichever ticket a program of joe's has that has come by it."""
+    lending = Lending(scene)
+    for role in ("client", "worker"):
+        lending.is_refused(_of_user(scene, "joe", role), lending.own(), "STO-47")
+        lending.is_served(_of_user(scene, "ana", role), lending.own(), "STO-47")
+    lending.is_served(_of_user(scene, "joe", "client", is_operator=True), lending.own(), "STO-47")
+
+
+@case("STO-32", "STO-47")
+def a_lent_grant_is_for_workers_of_the_user_that_it_names(scene: Scene) -> None:
+    """A program of joe's has it from a task that a worker of his was given."""
+    lending = Lending(scene)
+    ana, joe, eve = (_of_user(scene, user, "worker") for user in ("ana", "joe", "eve"))
+    program = _of_user(scene, "joe", "client")
+    to_joe, to_any = lending.lent(families_of("joe")), lending.lent(ANY_USER)
+    for peer in (ana, eve, program):
+        lending.is_refused(peer, to_joe, "STO-47")
+    lending.is_refused(program, to_any, "STO-47")
+    lending.is_served(joe, to_joe, "STO-47")
+    for peer in (ana, joe, eve):
+        lending.is_served(peer, to_any, "STO-47")
+    lending.is_served(_of_user(scene, "eve", "client", is_operator=True), to_joe, "STO-47")
+    joe.expect_done(joe.put(lending.target, b"of a task", **to_joe))
+    scene.check(lending.owner.fetch(lending.target) == b"of a task", "what a worker has put is not its client's")
+
+
+@case("STO-48")
+def a_lent_grant_releases_what_workers_of_its_user_have_put(scene: Scene) -> None:
+    lending = Lending(scene)
+    owner, joe, eve = lending.owner, _of_user(scene, "joe", "worker"), _of_user(scene, "eve", "worker")
+    to_joe, to_eve = lending.lent(families_of("joe")), lending.lent(families_of("eve"))
+    of_joe, of_eve, copied, again, shared = (owner.new_object() for _ in range(5))
+    joe.expect_done(joe.put(of_joe, b"of joe", **to_joe))
+    joe.expect_done(joe.put(again, b"first", **to_joe))
+    joe.expect_done(joe.duplicate(of_joe, copied, **to_joe))
+    joe.expect_done(joe.duplicate(of_joe, shared, **to_joe))
+    eve.expect_done(eve.put(of_eve, b"of eve", **to_eve))
+    owner.expect_done(owner.put(again, b"first"))
+    owner.expect_done(owner.duplicate(of_joe, shared))
+    every = (lending.identifier, of_joe, of_eve, copied, again, shared)
+    another = _of_user(scene, "joe", "worker")
+    another.expect_done(another.release(*every, **to_joe), clause="STO-48")
+    found = [owner.is_there(one) for one in every]
+    expected = [True, False, True, False, True, True]
+    scene.equal(found, expected, "what is left of: the client's, its own, another's, copied, put again, copied again")
+    owner.expect_done(owner.release(*every))
+    scene.check(not any(map(owner.is_there, every)), "the owner's own grant released not all")
+
+
+@case("STO-48")
+def a_client_in_a_task_releases_all_that_it_owns(scene: Scene) -> None:
+    """Its lent grant has the right to release. What its tasks return a worker of another user may have stored."""
+    lending = Lending(scene)
+    child, eve = _of_user(scene, "joe", "worker"), _of_user(scene, "eve", "worker")
+    family, identifier = lending.owner.family, child.new_object()
+    own = lending.key.lent(child.peer_id, family, families_of("joe"), may_release=True)
+    to_eve = lending.key.lent(child.peer_id, family, families_of("eve"))
+    eve.expect_done(eve.put(identifier, b"of eve", owner=child.peer_id, grant=to_eve))
+    both = child.release(identifier, lending.identifier, owner=child.peer_id, grant=own)
+    child.expect_done(both, clause="STO-48")
+    scene.check(not lending.owner.is_there(identifier), "it did not release what it owns")
+    lending.is_as_before()
+
+
+@case("STO-49")
+def a_lent_grant_opens_no_session_after_its_end(scene: Scene) -> None:
+    lending = Lending(scene)
+    joe, long_ago = families_of("joe"), int(time.time()) - 60
+    before = _of_user(scene, "joe", "worker")
+    lending.is_refused(before, lending.lent(joe, ends=long_ago), "STO-49")
+    end = int(time.time()) + 2
+    lending.is_served(before, lending.lent(joe, ends=end), "STO-49")
+    scene.pump.until(lambda: time.time() > end + 1, 10.0)
+    lending.is_refused(_of_user(scene, "joe", "worker"), lending.lent(joe, ends=end), "STO-49")
+    lending.is_served(before, lending.lent(joe, ends=end), "STO-49")
+    scheduler = scene.requester("scheduler")
+    named = lending.lent(joe, ends=end)
+    scheduler.expect_done(scheduler.release(lending.identifier, **named), clause="STO-49")
 
 
 @case("STO-32")

@@ -116,8 +116,8 @@ class WorkerGuest(Guest):
         return self.send_batch("dispatch", write_tasks(tasks, full))
 
     def grant_of(self, client: bytes) -> dict[str, bytes]:
-        """What a header of this client's tasks says besides, in a cluster with a key (OWN-16)."""
-        return {} if self.pump.key is None else {"ownerGrant": self.pump.key.grant(client)}
+        """What a header of this client's tasks says besides, in a cluster with a key (OWN-24)."""
+        return {} if self.pump.key is None else {"ownerGrant": self.pump.key.lent(client, client)}
 
     def results(self) -> list[Result]:
         """Of all Results that have come and that nobody has looked at."""

@@ -19,6 +19,9 @@ ALL_ROLES = tuple(ROLES.values())
 USER = "conformance"
 
 _TICKET_HEAD = struct.Struct("<BHQ32sB")
+_TERMS = struct.Struct("<B8sQ")
+RELEASES = 1
+ANY_USER = bytes(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,15 @@ class ClusterKey:
         """Of an owner, which may be in another's family."""
         return family + blake2b(owner + family, key=self._grant_key, digest_size=GRANT_BYTES).digest()
 
+    def lent(
+        self, owner: bytes, family: bytes, user: bytes = ANY_USER, *, ends: int = 0, may_release: bool = False
+    ) -> bytes:
+        """`user`: how the names of that user's families begin."""
+        return self.grant(owner, family + _TERMS.pack(RELEASES if may_release else 0, user, ends))
+
     def is_grant(self, grant: bytes, owner: bytes) -> bool:
-        return len(grant) in (GRANT_BYTES, 2 * GRANT_BYTES) and grant == self.grant(owner, grant[:-GRANT_BYTES])
+        sizes = (GRANT_BYTES, 2 * GRANT_BYTES, 2 * GRANT_BYTES + _TERMS.size)
+        return len(grant) in sizes and grant == self.grant(owner, grant[:-GRANT_BYTES])
 
     def _signature(self, content: bytes) -> bytes:
         return blake2b(content, key=self._ticket_key, digest_size=KEY_BYTES).digest()
@@ -98,6 +108,29 @@ def own_family(owner: bytes, user: str = USER) -> bytes:
 def ticket_id(holder: bytes) -> str:
     """By which a ticket of this holder is revoked. (SEC-20)"""
     return blake2b(holder, digest_size=8, person=b"scaler ticket 1").hexdigest()
+
+
+def families_of(user: str = USER) -> bytes:
+    """How the names of this user's families begin."""
+    return own_family(b"", user)[: len(ANY_USER)]
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a lent grant says."""
+
+    family: bytes
+    user: bytes
+    ends: int
+    may_release: bool
+
+
+def read_lent(grant: bytes) -> Lent | None:
+    """None for a grant that is not lent."""
+    if len(grant) != 2 * GRANT_BYTES + _TERMS.size:
+        return None
+    rights, user, ends = _TERMS.unpack(grant[GRANT_BYTES:-GRANT_BYTES])
+    return Lent(grant[:GRANT_BYTES], user, ends, bool(rights & RELEASES))
 
 
 def public_key(secret_key: bytes) -> bytes:

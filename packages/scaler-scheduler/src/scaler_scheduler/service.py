@@ -117,6 +117,7 @@ class SchedulerService:
             self._server_id,
             lambda client_id: self._router.progress(client_id),
             self._family_of,
+            self._lend,
         )
         self._software = this_software("scaler-scheduler", __version__)
         self._standby = self._new_standby()
@@ -252,13 +253,26 @@ class SchedulerService:
         keyring = self._admission.keyring  # of this moment: keys may be replaced
         if keyring is None or identity is None or hello.role != ROLE_CLIENT:
             return b""
-        family = self._core.family_of(hello, identity) or self._family_of(*split_name(hello.former_name)) or b""
-        if not hello.parent_task and not family.startswith(keys.families_of(identity.user)):
-            family = b""  # a worker of another user has this grant, of a task that it was given (HSK-38)
-        return keyring.grant(hello.peer_id, family or keys.own_family(hello.peer_id, identity.user))
+        in_task, head = self._core.family_of(hello, identity), keys.families_of(identity.user)
+        if in_task and not in_task.startswith(head):
+            end = keys.lent_end(time.time())
+            return keyring.lend(hello.peer_id, in_task, keys.lent_to(identity), end, may_release=True)
+        family = in_task or self._former_family(*split_name(hello.former_name))
+        if not family.startswith(head):
+            family = keys.own_family(hello.peer_id, identity.user)
+        return keyring.grant(hello.peer_id, family)
+
+    def _former_family(self, owner: PeerId, grant: bytes) -> bytes:
+        """Empty: this is not the grant of a client that had this name. A worker's does not count. (HSK-38)"""
+        granted = None if self._grants is None else self._grants.read(owner, grant)
+        return granted.family if granted is not None and granted.may_release else b""
+
+    def _lend(self, owner: PeerId, family: bytes, user: bytes) -> bytes:
+        keyring = self._admission.keyring
+        return b"" if keyring is None else keyring.lend(owner, family, user, keys.lent_end(time.time()))
 
     def _family_of(self, owner: PeerId, grant: bytes) -> bytes | None:
-        """As its grant says; None if that is not its grant. Empty where there are no keys."""
+        """As its grant says, also if it has ended; None if that is not its grant. Empty where there are no keys."""
         return b"" if self._grants is None else self._grants.family_of(owner, grant)
 
     def _is_busy_with(self, peer_id: PeerId) -> bool:

@@ -93,7 +93,8 @@ class StorageService:
             limits,
             unread=lambda peer_id: self._router.backlog_bytes(peer_id),
             all_unread=lambda: self._router.total_backlog_bytes,
-            family_of=None if admission.keyring is None else Grants(admission.keyring).family_of,
+            read_grant=None if admission.keyring is None else Grants(admission.keyring).read,
+            date=time.time,
         )
         if self._directory is not None:
             self._core.disk.spilling.file_system_bytes = self._directory.room_bytes()

@@ -2,7 +2,16 @@
 
 from scaler_protocol.keys.derivation import families_of, new_secret, own_family
 from scaler_protocol.keys.errors import KeyFileError, NoKeyFound, NoServerFound
-from scaler_protocol.keys.keyring import Keyring, Pass, local_identity, pass_of
+from scaler_protocol.keys.keyring import (
+    ANY_USER,
+    Granted,
+    Keyring,
+    Pass,
+    lent_end,
+    lent_to,
+    local_identity,
+    pass_of,
+)
 from scaler_protocol.keys.lookup import find_keyring, find_pass, read_named, renewed
 from scaler_protocol.keys.options import KeyOptions
 from scaler_protocol.keys.running import RuntimeFile
@@ -23,6 +32,10 @@ __all__ = [
     "pass_of",
     "local_identity",
     "families_of",
+    "ANY_USER",
+    "Granted",
+    "lent_end",
+    "lent_to",
     "new_secret",
     "own_family",
     "RuntimeFile",

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from scaler_protocol.keys.keyring import Keyring
+from scaler_protocol.keys.keyring import Granted, Keyring
 from scaler_protocol.keys.watch import KeyWatch
 
 GRACE_SECONDS = 60.0
@@ -31,17 +31,22 @@ class Grants:
         self._former: deque[tuple[float, Keyring]] = deque(maxlen=_FORMER)
 
     def family_of(self, owner: bytes, grant: bytes) -> bytes | None:
-        """None if this is not the grant of that owner."""
+        """None if this is not the grant of that owner, nor one that was lent of it."""
+        granted = self.read(owner, grant)
+        return None if granted is None else granted.family
+
+    def read(self, owner: bytes, grant: bytes) -> Granted | None:
+        """Returns what the grant says, also if it has ended; None if it is not one of that owner."""
         now = self._clock()
         if now >= self._look_at:
             self._look(now)
-        family = self._watch.keyring.family_of(owner, grant)
-        if family is None and self._look(now):
-            family = self._watch.keyring.family_of(owner, grant)
-        if family is None:
-            families = (keyring.family_of(owner, grant) for until, keyring in self._former if now < until)
-            family = next((found for found in families if found is not None), None)
-        return family
+        granted = self._watch.keyring.granted(owner, grant)
+        if granted is None and self._look(now):
+            granted = self._watch.keyring.granted(owner, grant)
+        if granted is None:
+            every = (keyring.granted(owner, grant) for until, keyring in self._former if now < until)
+            granted = next((found for found in every if found is not None), None)
+        return granted
 
     def _look(self, now: float) -> bool:
         """Whether the file has other keys than before."""

@@ -5,12 +5,13 @@ Neither shows secrets in its `repr`. Neither can be pickled, because pickled val
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import field
 from typing import NoReturn
 
 from scaler_protocol.codes import ROLE_WORKER
-from scaler_protocol.ids import GRANT_BYTES
+from scaler_protocol.ids import GRANT_BYTES, ID_BYTES, USER_BYTES
 from scaler_protocol.keys.account import account_name
 from scaler_protocol.keys.derivation import (
     CURVE_LABEL,
@@ -18,6 +19,7 @@ from scaler_protocol.keys.derivation import (
     MARK_LABEL,
     TICKET_LABEL,
     derived,
+    families_of,
     is_mac,
     mac,
     new_secret,
@@ -30,6 +32,31 @@ from scaler_protocol.records import dataclass
 
 _REMEMBERED_GRANTS = 1024
 _OF_WORKERS = frozenset({ROLE_WORKER})
+
+
+ANY_USER = bytes(USER_BYTES)
+"""Of a worker on the local lane: at the storage it may have another name, by its ticket. (OWN-24)"""
+LENT_DAYS = 7
+"""So many days a lent grant is good at least. It ends with a day, so that all of one day are equal: the processors of a
+worker know a task's client by the header, of which the grant is a part."""
+_DAY = 86_400
+_RELEASES = 1
+#: rights, user, end: what a lent grant has between its family and its MAC (SEC-21)
+_TERMS = struct.Struct(f"<B{USER_BYTES}sQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a grant says. A client's own grant is for the user in the name of its family, and has no end. (SEC-11)"""
+
+    family: bytes
+    user: bytes  #: for whose sessions it is: as the names of that user's families begin
+    is_lent: bool = False
+    may_release: bool = True  #: all that the owner has
+    ends: int = 0  #: seconds since 1970; 0 is never
+
+    def has_ended(self, at: float) -> bool:
+        return 0 < self.ends <= at
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +109,8 @@ class Keyring:
         self.revoked = revoked
         self._ticket_keys = [derived(key, TICKET_LABEL) for key in keys]
         self._grant_keys = [derived(key, GRANT_LABEL) for key in keys]
-        #: families by owner and grant, of grants that were found right: each Put and Release shows one
-        self._granted: dict[tuple[bytes, bytes], bytes] = {}
+        #: what grants say, by owner and grant, that were found right: each Put and Release shows one
+        self._granted: dict[tuple[bytes, bytes], Granted] = {}
         self.curve_secret = derived(self.keys[-1], CURVE_LABEL)
         #: of all keys, the oldest first: the order in which dialers try them
         self.server_keys = tuple(public_key(derived(key, CURVE_LABEL)) for key in reversed(self.keys))
@@ -146,20 +173,28 @@ class Keyring:
         or its own. (SEC-11)"""
         return family + mac(self._grant_keys[0], owner + family, GRANT_BYTES)
 
+    def lend(self, owner: bytes, family: bytes, user: bytes, ends: int, *, may_release: bool = False) -> bytes:
+        """Returns a grant of this owner for sessions of one user, to read and put, until an end. (SEC-21)"""
+        return self.grant(owner, family + _TERMS.pack(_RELEASES if may_release else 0, user, ends))
+
     def family_of(self, owner: bytes, grant: bytes) -> bytes | None:
         """Whose family the owner belongs to; None if this is not its grant."""
+        granted = self.granted(owner, grant)
+        return None if granted is None else granted.family
+
+    def granted(self, owner: bytes, grant: bytes) -> Granted | None:
+        """Returns what this grant says, also if it has ended; None if it is not one of that owner."""
         known = self._granted.get((owner, grant))
         if known is not None:
             return known
-        family, found = grant[:-GRANT_BYTES], grant[-GRANT_BYTES:]
-        if len(family) not in (0, len(owner)) or not any(
-            is_mac(found, key, owner + family, GRANT_BYTES) for key in self._grant_keys
-        ):
+        said, found = grant[:-GRANT_BYTES], grant[-GRANT_BYTES:]
+        read = _read(said, owner)
+        if read is None or not any(is_mac(found, key, owner + said, GRANT_BYTES) for key in self._grant_keys):
             return None
         if len(self._granted) >= _REMEMBERED_GRANTS:
             self._granted.clear()
-        self._granted[bytes(owner), bytes(grant)] = family or owner
-        return family or owner
+        self._granted[bytes(owner), bytes(grant)] = read
+        return read
 
     @property
     def marks(self) -> frozenset[bytes]:
@@ -171,6 +206,31 @@ class Keyring:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a keyring holds secrets and is not pickled")
+
+
+def _read(said: bytes, owner: bytes) -> Granted | None:
+    """Returns what stands before the MAC of a grant of this owner; None if that has no such form."""
+    family, terms = said[:ID_BYTES], said[ID_BYTES:]
+    if len(owner) != ID_BYTES or len(family) not in (0, ID_BYTES):
+        return None
+    if not terms:
+        return Granted(family or owner, (family or owner)[:USER_BYTES])
+    if len(terms) != _TERMS.size:
+        return None
+    rights, user, ends = _TERMS.unpack(terms)
+    return Granted(family, user, is_lent=True, may_release=bool(rights & _RELEASES), ends=ends)
+
+
+def lent_to(identity: Identity | None) -> bytes:
+    """Returns the user that a grant names which is lent to a peer with this identity; empty: there are no keys."""
+    if identity is None:
+        return b""
+    return families_of(identity.user) if identity.holder else ANY_USER
+
+
+def lent_end(now: float) -> int:
+    """Returns the end of what is lent now: the end of the day a week ahead. `now` is in seconds since 1970."""
+    return (int(now) // _DAY + 1 + LENT_DAYS) * _DAY
 
 
 def pass_of(ticket: TicketText, origin: str = "", *, is_of_key: bool = False, is_for_worker: bool = False) -> Pass:

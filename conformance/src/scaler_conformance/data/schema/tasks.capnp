@@ -49,8 +49,9 @@ struct TaskHeader @0xe02cfde95cc5066e {
   # the deployment allows, 3 unless its operator says otherwise. (SCH-75)
 
   ownerGrant @15 :Data;
-  # Dispatch only: the grant of `client`, with which the worker fetches and stores objects for its tasks. Chosen by the
-  # scheduler; what a Submit has here is not looked at. (OWN-16)
+  # Dispatch only: a lent grant of `client`, with which the worker fetches and stores objects for its tasks. Chosen by the
+  # scheduler; what a Submit has here is not looked at. 49 bytes, opaque to workers but for the family at its head: it
+  # names the worker's user and an end, and is replaced by that of a later Dispatch. (OWN-24, SEC-21)
 
   generation @16 :UInt64 = 0;
   # Dispatch only: the generation of the scheduler that sends it, a fencing token. A worker refuses a lower one than it

@@ -22,7 +22,7 @@ from scaler_protocol.codes import (
     SESSION_REPLACED,
 )
 from scaler_protocol.ids import PeerId
-from scaler_protocol.keys import Identity, user_of
+from scaler_protocol.keys import Identity
 from scaler_protocol.messages import (
     NO_PEER,
     Cancel,
@@ -60,6 +60,7 @@ from scaler_scheduler.core.accepting import admission, submission
 from scaler_scheduler.core.actions import Action, Asked, MonitorLeft, PublishLog, SendToStorage
 from scaler_scheduler.core.ending import cancellation, completion, cut_off, refusals
 from scaler_scheduler.core.entities.clients import Client, Window
+from scaler_scheduler.core.entities.headers import Lend
 from scaler_scheduler.core.entities.states import UNFINISHED
 from scaler_scheduler.core.entities.workers import Worker
 from scaler_scheduler.core.notes import cluster_events
@@ -143,15 +144,15 @@ class SchedulerCore:
         server_id: PeerId = NO_PEER,
         progress: Callable[[PeerId], tuple[int, int]] = lambda client_id: (0, 0),
         family_of: Callable[[PeerId, bytes], bytes | None] = lambda owner, grant: b"",
+        lend: Lend = lambda owner, family, user: b"",
     ) -> None:
         """`unacknowledged`: how many bytes the session keeps for a client, because it has not acknowledged them.
-        `display_key`: random, and of this life of the scheduler alone. `progress`: the last message that a
-        client was sent, and the last that it has acknowledged. `family_of`: of an owner and its grant, None if that
-        is not its grant."""
+        `display_key`: random, and of this life alone. `progress`: the last message that a client was sent, and the last
+        that it has acknowledged. `family_of`: of an owner and its grant, None if that is not its grant."""
         self.tables = Tables(policy, unacknowledged, display_key)
-        self.events = self.tables.events
-        self._shares = self.tables.shares
+        self.events, self._shares = self.tables.events, self.tables.shares
         self.tables.presentation.family_of = family_of
+        self.tables.lend = lend
         self._balancer = balancing.Balancer(self.tables)
         self._scaler = Scaler(self.tables)
         self._explainer = Explainer(self.tables, self._scaler)
@@ -326,8 +327,7 @@ class SchedulerCore:
         elif event.hello.role == ROLE_WORKER:
             hello = pools.of_user(event.hello, event.identity)
             worker = membership.worker_joined(self.tables, event.peer_id, hello, event.welcome, now)
-            worker.user = user_of(event.identity)
-            worker.is_of_operator = event.identity is None or event.identity.is_operator
+            membership.note_identity(worker, event.identity)
             worker.takes_followers = FEATURE_CHAINS in event.welcome.features
             worker.may_sample = FEATURE_SAMPLES in event.welcome.features
             worker.may_stack = FEATURE_STACKS in event.welcome.features

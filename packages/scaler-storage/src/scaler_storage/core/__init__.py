@@ -5,7 +5,7 @@ from scaler_storage.core.core import StorageCore
 from scaler_storage.core.events import Copied, Event, FileOffered, FoundObject, Kept, Moved, ReadBack, Tick
 from scaler_storage.core.limits import CoreLimits
 from scaler_storage.core.namings import FEATURE as FEATURE_LIVE_OWNERS
-from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES, FamilyOf
+from scaler_storage.core.rights import ALLOWED_MESSAGES, ALLOWED_ROLES, ReadGrant
 
 __all__ = [
     "ALLOWED_MESSAGES",
@@ -16,7 +16,7 @@ __all__ = [
     "Copy",
     "CoreLimits",
     "Enter",
-    "FamilyOf",
+    "ReadGrant",
     "Event",
     "FoundObject",
     "Keep",

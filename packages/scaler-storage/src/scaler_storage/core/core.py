@@ -44,7 +44,7 @@ from scaler_storage.core.objects import ObjectTable
 from scaler_storage.core.owners import GoneOwners, UserBytes
 from scaler_storage.core.pacing import Pacing
 from scaler_storage.core.puts import Puts
-from scaler_storage.core.rights import ALLOWED_MESSAGES, FamilyOf, Rights
+from scaler_storage.core.rights import ALLOWED_MESSAGES, ReadGrant, Rights
 from scaler_storage.core.states import Change, ObjectState, next_state
 from scaler_storage.core.status import Largest, Traffic, status_of
 from scaler_storage.core.uploads import UploadTable
@@ -63,21 +63,23 @@ class StorageCore(Puts):
         limits: CoreLimits | None = None,
         unread: Callable[[PeerId], int] = lambda peer_id: 0,
         all_unread: Callable[[], int] = lambda: 0,
-        family_of: FamilyOf | None = None,
+        read_grant: ReadGrant | None = None,
+        date: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`unread`, `all_unread`: bytes that the session keeps for a peer, or for all, because they are not read.
-        `family_of`: what a grant says of an owner. None: there are no keys, and any peer may name any owner."""
+        `read_grant`: what a grant says of an owner. None: there are no keys, and any peer may name any owner.
+        `date`: seconds since 1970, with which the ends of grants are compared."""
         super().__init__()
         self.limits = limits or CoreLimits()
         self.pacing = Pacing(self.limits, unread, all_unread)
         #: the role of every peer with a session
         self.roles: dict[PeerId, int] = {}
         self.disk = disk_of(self.limits)
-        self.by_user = None if self.limits.user_bytes is None else UserBytes(has_keys=family_of is not None)
+        self.by_user = None if self.limits.user_bytes is None else UserBytes(has_keys=read_grant is not None)
         self.objects = ObjectTable(self.disk.spilling, self.by_user)
         self.largest = Largest()
         self.traffic = Traffic()
-        self.rights = Rights(family_of, self.roles, self.objects)
+        self.rights = Rights(read_grant, self.roles, self.objects, date)
         self.uploads = UploadTable(self.limits)
         self.waiters = WaiterTable()
         self.gone_owners = GoneOwners(self.limits.gone_owners)
@@ -290,6 +292,7 @@ class StorageCore(Puts):
         if duplicate.owner in self.gone_owners:
             self._refuse(peer_id, duplicate.request_id, refusals.owner_gone(duplicate.owner))
         elif target is not None and duplicate.owner in target.owners:
+            self._put_again(duplicate.target, duplicate.owner, duplicate.grant)
             # As with Put: asked again after a lost session, when the source may be gone already. (STO-9)
             self._confirm(peer_id, duplicate.request_id)
         elif source is None or not self.rights.may_read(peer_id, duplicate, source):
@@ -306,6 +309,7 @@ class StorageCore(Puts):
         """The target exists already: as another name of this value, or it is another object. (STO-31)"""
         target = self.objects.objects[duplicate.target]
         if duplicate.owner in target.owners:
+            self._put_again(duplicate.target, duplicate.owner, duplicate.grant)
             self._confirm(peer_id, duplicate.request_id)  # it became one while the Duplicate waited (STO-9)
         elif target.value is value:
             self._add_owner(duplicate.target, duplicate.owner, duplicate.grant)
@@ -363,7 +367,7 @@ class StorageCore(Puts):
 
     def _create(self, object_id: ObjectId, value: AnyValue, owner: PeerId, grant: bytes) -> Available:
         next_state(self.state_of(object_id), Change.COMPLETED)
-        self.objects.add(object_id, value, owner, self.rights.family(owner, grant))
+        self.objects.add(object_id, value, owner, *self.rights.owning(owner, grant))
         self.largest.add(object_id, value.total_bytes, self._now)
         if isinstance(value, FileValue) and value.file is not None:
             self._actions.append(Enter(object_id, value.file))
@@ -371,9 +375,13 @@ class StorageCore(Puts):
 
     def _add_owner(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
         next_state(self.state_of(object_id), Change.OWNER_ADDED)
-        self.objects.add_owner(object_id, owner, self.rights.family(owner, grant))
+        self.objects.add_owner(object_id, owner, *self.rights.owning(owner, grant))
         if object_id in self.waiters.by_object:
             self._serve([(object_id, self._admitted(object_id))])
+
+    def _put_again(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
+        if self.objects.owned[owner][object_id] and not self.rights.owning(owner, grant)[1]:
+            self.objects.own_again(object_id, owner)
 
     def _admitted(self, object_id: ObjectId) -> list[Waiter]:
         return self.waiters.take(object_id, self.objects.objects[object_id].families)
@@ -388,24 +396,24 @@ class StorageCore(Puts):
             self._actions.append(Strike(object_id))
 
     def _release(self, peer_id: PeerId, release: Release) -> Job | None:
-        ids = split_ids(release.ids)
+        ids, borrower = split_ids(release.ids), self.rights.borrower(peer_id, release)
         if len(ids) > IDS_IN_A_SLICE:
-            return self._release_many(peer_id, release, ids)
-        self._release_some(release.owner, ids)
+            return self._release_many(peer_id, release, ids, borrower)
+        self._release_some(release.owner, ids, borrower)
         self._confirm_release(peer_id, release.request_id)
         return None
 
-    def _release_many(self, peer_id: PeerId, release: Release, ids: Sequence[bytes]) -> Job:
+    def _release_many(self, peer_id: PeerId, release: Release, ids: Sequence[bytes], borrower: bytes) -> Job:
         for start in range(0, len(ids), IDS_IN_A_SLICE):
-            yield 1 + self._release_some(release.owner, ids[start : start + IDS_IN_A_SLICE])
+            yield 1 + self._release_some(release.owner, ids[start : start + IDS_IN_A_SLICE], borrower)
         self._confirm_release(peer_id, release.request_id)
 
-    def _release_some(self, owner: PeerId, ids: Sequence[bytes]) -> int:
-        """How many steps it took."""
+    def _release_some(self, owner: PeerId, ids: Sequence[bytes], borrower: bytes) -> int:
+        """How many steps it took. `borrower`: only what the workers of this user have put. (STO-47)"""
         released = 0
         for object_id in map(ObjectId, ids):
-            stored = self.objects.get(object_id)
-            if stored is not None and owner in stored.owners:
+            putter = self.objects.owned.get(owner, {}).get(object_id)
+            if putter is not None and (not borrower or putter == borrower):
                 self._let_go(object_id, owner)
                 released += 1
         return released + len(ids) // 8

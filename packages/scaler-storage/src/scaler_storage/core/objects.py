@@ -38,8 +38,9 @@ class ObjectTable:
         #: is told of the bytes of each family, if users have a quota; most storages have none (LIM-36)
         self.by_user = by_user
         self.objects: dict[ObjectId, StoredObject] = {}
-        #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones
-        self.owned: dict[PeerId, dict[ObjectId, None]] = {}
+        #: for each owner, all and only the objects that have it among their owners, oldest first; no empty ones. And of
+        #: each by which user's workers it was put; empty: by the owner itself (STO-47)
+        self.owned: dict[PeerId, dict[ObjectId, bytes]] = {}
         #: for each of these owners, the bytes of their values; a value that has two names of one owner counts twice
         self.owned_bytes: dict[PeerId, int] = {}
         #: the family of each of these owners, unless it has the owner's own name, as where there are no keys
@@ -57,7 +58,7 @@ class ObjectTable:
         """In which its objects are; None if it owns nothing."""
         return self.families.get(owner, owner) if owner in self.owned else None
 
-    def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId, family: bytes) -> None:
+    def add(self, object_id: ObjectId, value: AnyValue, owner: PeerId, family: bytes, lent_to: bytes = b"") -> None:
         assert object_id not in self.objects, "an object that exists only gains owners (STO-4)"
         assert value.is_complete, "an object exists once all its bytes are there (STO-3)"
         if value.names == 0:
@@ -66,7 +67,7 @@ class ObjectTable:
         value.names += 1
         self._last_number += 1
         self.objects[object_id] = StoredObject(value, self._last_number)
-        self.add_owner(object_id, owner, family)
+        self.add_owner(object_id, owner, family, lent_to)
 
     def restore(self, object_id: ObjectId, value: AnyValue, owners: Sequence[tuple[PeerId, bytes]]) -> StoredObject:
         """As `add` and `add_owner`, of what is kept already. There may be millions at a start."""
@@ -88,12 +89,12 @@ class ObjectTable:
             families[family] = families.get(family, 0) + 1
             if self.by_user is not None and families[family] == 1:
                 self.by_user.add(family, total_bytes)
-            owned[object_id] = None
+            owned[object_id] = b""
             self.owned_bytes[owner] += total_bytes
         self.entries += len(owners)
         return stored
 
-    def add_owner(self, object_id: ObjectId, owner: PeerId, family: bytes) -> None:
+    def add_owner(self, object_id: ObjectId, owner: PeerId, family: bytes, lent_to: bytes = b"") -> None:
         stored = self.objects[object_id]
         if owner in stored.owners:
             return
@@ -106,9 +107,13 @@ class ObjectTable:
         stored.families[family] = stored.families.get(family, 0) + 1
         if self.by_user is not None and stored.families[family] == 1:
             self.by_user.add(family, stored.value.total_bytes)
-        self.owned.setdefault(owner, {})[object_id] = None
+        self.owned.setdefault(owner, {})[object_id] = lent_to
         self.owned_bytes[owner] = self.owned_bytes.get(owner, 0) + stored.value.total_bytes
         self.entries += 1
+
+    def own_again(self, object_id: ObjectId, owner: PeerId) -> None:
+        """An owner has put by itself what a worker had put in its name: only the owner releases it now. (STO-47)"""
+        self.owned[owner][object_id] = b""
 
     def release(self, object_id: ObjectId, owner: PeerId) -> None:
         """The owner lets go; the last one takes the object with it, and the last name takes the value."""

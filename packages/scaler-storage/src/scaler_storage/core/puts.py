@@ -65,6 +65,9 @@ class Puts(Replies):
     def _add_owner(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
         raise NotImplementedError
 
+    def _put_again(self, object_id: ObjectId, owner: PeerId, grant: bytes) -> None:
+        raise NotImplementedError
+
     def _let_go(self, object_id: ObjectId, owner: PeerId) -> None:
         raise NotImplementedError
 
@@ -76,6 +79,7 @@ class Puts(Replies):
             # Also for the chunks of an upload that another session of this owner was faster with. (STO-4)
             self._drop_upload(peer_id, put.object_id)
             self._confirm(peer_id, put.request_id)
+            self._put_again(put.object_id, put.owner, put.grant)
         elif (refusal := room.check_put(self, self.disk, peer_id, put)) is not None:
             # The chunks behind a refused one are refused as well, until the writer begins again. (STO-5)
             self._drop_upload(peer_id, put.object_id)
@@ -161,6 +165,7 @@ class Puts(Replies):
         if put.owner in self.gone_owners:
             self._refuse(peer_id, put.request_id, refusals.owner_gone(put.owner))
         elif (stored := self.objects.get(put.object_id)) is not None and stored.is_again(put):
+            self._put_again(put.object_id, put.owner, put.grant)
             self._confirm(peer_id, put.request_id)
         elif stored is not None:
             # The bytes have to be compared, and are nothing to be read here at once: they may be very many. (STO-30)

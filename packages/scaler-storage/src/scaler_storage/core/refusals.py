@@ -41,8 +41,16 @@ def not_allowed(owner: PeerId) -> Refusal:
 def of_another_user(owner: PeerId) -> Refusal:
     return Refusal(
         codes.NOT_ALLOWED,
-        f"owner {owner.hex()} is a client of another user: only workers, and the clients in their tasks, use what "
-        "belongs to other users, with a ticket for the role worker",
+        f"the grant of owner {owner.hex()} is another user's: a client's own grant is for its user alone, and one that "
+        "came with a task is for the user of the worker that was given the task, with a ticket for the role worker",
+    )
+
+
+def ended(owner: PeerId) -> Refusal:
+    return Refusal(
+        codes.NOT_ALLOWED,
+        f"the grant of owner {owner.hex()} had ended when this session began: a worker has it for the tasks of that "
+        "client, for about a week. Use the one of a newer task",
     )
 
 

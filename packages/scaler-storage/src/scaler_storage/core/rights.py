@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from scaler_protocol import codes
 from scaler_protocol.ids import PeerId
-from scaler_protocol.keys import Identity, families_of
+from scaler_protocol.keys import ANY_USER, Granted, Identity, families_of
 from scaler_protocol.messages import (
     Duplicate,
     Get,
@@ -19,8 +19,9 @@ from scaler_protocol.messages import (
     ReleaseOwner,
     StorageStatusRequest,
 )
+from scaler_protocol.records import dataclass
 from scaler_storage.core.objects import ObjectTable, StoredObject
-from scaler_storage.core.refusals import Refusal, not_allowed, of_another_family, of_another_user
+from scaler_storage.core.refusals import Refusal, ended, not_allowed, of_another_family, of_another_user
 
 _WATCH: frozenset[type] = frozenset({StorageStatusRequest})
 _USE: frozenset[type] = _WATCH | {Put, PutShared, Get, Duplicate, Release}
@@ -34,8 +35,8 @@ ALLOWED_MESSAGES: Mapping[int, frozenset[type]] = MappingProxyType(
         codes.ROLE_MONITOR: _WATCH,
     }
 )
-FamilyOf = Callable[[bytes, bytes], bytes | None]
-"""Of an owner and its grant: whose family it belongs to; None if this is not its grant. (SEC-11)"""
+ReadGrant = Callable[[bytes, bytes], Granted | None]
+"""Of an owner and its grant: what the grant says; None if it is not one of that owner. (SEC-11, SEC-21)"""
 
 
 def named_owners(message: Message) -> tuple[tuple[PeerId, bytes], ...]:
@@ -57,42 +58,68 @@ def reader_of(request: Get | Duplicate) -> tuple[PeerId, bytes]:
 ALLOWED_ROLES: frozenset[int] = frozenset(ALLOWED_MESSAGES)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bearer:
+    """Of a session: for whom it shows grants."""
+
+    since: float  #: seconds since 1970
+    user: bytes = b""  #: how the names of its user's families begin; empty: an operator, which shows those of any
+    is_worker: bool = False  #: its ticket is for workers: also of a client in a task
+
+    def may_show(self, granted: Granted) -> bool:
+        if not self.user:
+            return True
+        if granted.is_lent:
+            return self.is_worker and granted.user in (self.user, ANY_USER)
+        return granted.user == self.user
+
+
 class Rights:
     """Which owners a peer may name, and which objects it may read. Without keys any."""
 
-    def __init__(self, family_of: FamilyOf | None, roles: Mapping[PeerId, int], objects: ObjectTable) -> None:
-        self._family_of = family_of
+    def __init__(
+        self,
+        read_grant: ReadGrant | None,
+        roles: Mapping[PeerId, int],
+        objects: ObjectTable,
+        date: Callable[[], float],
+    ) -> None:
+        """`date`: in seconds since 1970."""
+        self._read_grant = read_grant
         self._roles = roles
         self._objects = objects
-        #: how the names of the families begin that a peer may name: those of its user. Workers and the clients in their
-        #: tasks are not here: they may name any
-        self._heads: dict[PeerId, bytes] = {}
+        self._date = date
+        self._bearers: dict[PeerId, _Bearer] = {}
 
     def opened(self, peer_id: PeerId, identity: Identity | None) -> None:
-        if identity is not None and codes.ROLE_WORKER not in identity.roles:
-            self._heads[peer_id] = families_of(identity.user)
+        user, is_worker = b"", True
+        if identity is not None and not identity.is_operator:
+            user, is_worker = families_of(identity.user), codes.ROLE_WORKER in identity.roles
+        self._bearers[peer_id] = _Bearer(self._date(), user, is_worker)
 
     def lost(self, peer_id: PeerId) -> None:
-        self._heads.pop(peer_id, None)
+        del self._bearers[peer_id]
 
     def refusal(self, peer_id: PeerId, message: Message) -> Refusal | None:
-        """Why this peer may not name the owners that it names. The scheduler may name each. (STO-32)"""
-        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+        """Why this peer may not name the owners that it names. The scheduler may name each. (STO-32, STO-48)"""
+        if self._read_grant is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
             return None
-        head = self._heads.get(peer_id, b"")
+        bearer = self._bearers[peer_id]
         for owner, grant in named_owners(message):
-            family = self._family_of(owner, grant)
-            if family is None:
+            granted = self._read_grant(owner, grant)
+            if granted is None:
                 return not_allowed(owner)
-            if not family.startswith(head):
+            if not bearer.may_show(granted):
                 return of_another_user(owner)
-            if type(message) is not Get and self._is_of_another(owner, family):
+            if granted.has_ended(bearer.since):
+                return ended(owner)
+            if type(message) is not Get and self._is_of_another(owner, granted.family):
                 return of_another_family(owner)
         return None
 
     def may_release_all(self, release: ReleaseOwner) -> bool:
         """Whether what this owner has is of the client that has left. (OWN-22)"""
-        if self._family_of is None or not release.grant:
+        if self._read_grant is None or not release.grant:
             return True
         return not self._is_of_another(release.owner, self.family(release.owner, release.grant))
 
@@ -102,12 +129,25 @@ class Rights:
 
     def family(self, owner: PeerId, grant: bytes) -> bytes:
         """Of an owner that may be named."""
-        found = None if self._family_of is None else self._family_of(owner, grant)
-        return owner if found is None else found
+        return self.owning(owner, grant)[0]
+
+    def owning(self, owner: PeerId, grant: bytes) -> tuple[bytes, bytes]:
+        """Returns the family of an owner that may be named, and the user whose workers put for it with this grant;
+        empty: the owner puts by itself."""
+        granted = None if self._read_grant is None else self._read_grant(owner, grant)
+        if granted is None:
+            return owner, b""
+        return granted.family, b"" if granted.may_release else granted.user
+
+    def borrower(self, peer_id: PeerId, release: Release) -> bytes:
+        """Returns the user to whose workers' objects this Release is limited; empty: to none. (STO-47)"""
+        if self._read_grant is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+            return b""
+        return self.owning(release.owner, release.grant)[1]
 
     def reader_family(self, peer_id: PeerId, request: Get | Duplicate) -> bytes:
         """Empty: it may read any object."""
-        if self._family_of is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
+        if self._read_grant is None or self._roles[peer_id] == codes.ROLE_SCHEDULER:
             return b""
         return self.family(*reader_of(request))
 

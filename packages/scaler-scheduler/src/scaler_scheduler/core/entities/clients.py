@@ -28,6 +28,7 @@ from scaler_scheduler.core.entities.columns import (
 )
 from scaler_scheduler.core.entities.combinations import UserCombinations
 from scaler_scheduler.core.entities.function_counts import FunctionCounts
+from scaler_scheduler.core.entities.headers import LentHeaders
 from scaler_scheduler.core.entities.moments import NOT_YET, Moments
 from scaler_scheduler.core.entities.shares import Share
 
@@ -96,7 +97,7 @@ class Chunk:
             return [(rows[numbers[0]], len(numbers))]
         return [(rows[number], tasks) for number, tasks in Counter(numbers).items()]
 
-    def _told_header(self) -> TaskHeader:
+    def told_header(self) -> TaskHeader:
         """Returns the header for workers, which know no users: without a priority that another user's tasks, at the
         same worker, would wait for. (SCH-98)"""
         header, identity = self.header, self.client.identity
@@ -240,19 +241,34 @@ class Chunk:
         return not flags or not flags[index] & TASK_UNWANTED
 
     def cut(
-        self, indexes: Indexes, attempts: bytes, inputs: Inputs, awaited: Sequence[tuple[TaskId, ...]] = ()
+        self,
+        header: TaskHeader,
+        indexes: Indexes,
+        attempts: bytes,
+        inputs: Inputs,
+        awaited: Sequence[tuple[TaskId, ...]] = (),
     ) -> Dispatch:
         """The Dispatch of these tasks, with what each of them awaits if they are sent ahead. A range is cut with one
         slice per column, whatever its length."""
-        if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
-            return self._whole(attempts)
-        runs = contiguous(indexes)
         batch = self.batch
+        if len(indexes) == len(self.ids) and isinstance(indexes, range) and not inputs.ids:
+            return Dispatch(
+                header=header,
+                functions=batch.functions,
+                function_indexes=batch.function_indexes,
+                ids=batch.ids,
+                part_counts=batch.part_counts,
+                part_kinds=batch.part_kinds,
+                part_sizes=batch.part_sizes,
+                attempts=attempts,
+                payload=batch.payload,
+            )
+        runs = contiguous(indexes)
         parts = self._parts(runs)
         payload = self._pieces(parts)
         functions, function_indexes = self._functions(runs)
         return Dispatch(
-            header=self._told_header() if self.header.priority else self.header,
+            header=header,
             functions=functions,
             function_indexes=function_indexes,
             ids=gather(batch.ids, runs, ID_BYTES),
@@ -331,20 +347,6 @@ class Chunk:
         start = self._byte_starts[part]
         return bytes(self.batch.payload[start : start + ID_BYTES])
 
-    def _whole(self, attempts: bytes) -> Dispatch:
-        batch = self.batch
-        return Dispatch(
-            header=self._told_header() if self.header.priority else self.header,
-            functions=batch.functions,
-            function_indexes=batch.function_indexes,
-            ids=batch.ids,
-            part_counts=batch.part_counts,
-            part_kinds=batch.part_kinds,
-            part_sizes=batch.part_sizes,
-            attempts=attempts,
-            payload=batch.payload,
-        )
-
     def _functions(self, runs: Sequence[range]) -> tuple[bytes, bytes]:
         """Only the functions these tasks use: a chunk may name thousands, one for each closure of a loop."""
         batch = self.batch
@@ -373,7 +375,7 @@ class Window:
 class Client:
     __slots__ = (
         "_last_header", "_own", "chunks", "combinations", "generation", "given_bytes", "grant", "graphs", "holds",
-        "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "number", "object_bytes",
+        "identity", "inline_limit", "is_gone", "is_held", "is_told_of_kept", "lent", "number", "object_bytes",
         "object_count", "payload_limit", "peer_id", "rows_limit", "share", "software", "unfinished_count",
         "user_object_bytes", "window",
     )  # fmt: skip
@@ -394,8 +396,10 @@ class Client:
         self.share = share
         #: whose session it is, which rights depend on: in a task the user of the worker. None: the cluster has no keys
         self.identity = identity
-        #: with which it and the workers of its tasks name it to the storage; empty where there are no keys (OWN-16)
+        #: with which it names itself to the storage; empty where there are no keys (OWN-16)
         self.grant = grant
+        #: with which workers name it, by the workers' user (OWN-24)
+        self.lent: dict[bytes, LentHeaders] = {}
         #: rises with each session that a client opens: only a later one takes over the tasks of another (SCH-8)
         self.number = number
         self.software = software
@@ -429,9 +433,9 @@ class Client:
         self.generation = 0
 
     def own(self, header: TaskHeader) -> TaskHeader:
-        """The header as it is dispatched (SCH-3, OWN-16, SCH-61). Programs use one header again and again."""
+        """The header of its tasks (SCH-3, SCH-61). Programs use one header again and again."""
         if header is not self._last_header or self._own.generation != self.generation:
-            own = replace(header, client=self.peer_id, owner_grant=self.grant, generation=self.generation)
+            own = replace(header, client=self.peer_id, owner_grant=b"", generation=self.generation)
             self._last_header, self._own = header, own
         return self._own
 

@@ -64,6 +64,7 @@ class Worker:
         "is_retired",
         "lease_seconds",
         "lenders",
+        "lent_to",
         "limit",
         "manager_id",
         "may_sample",
@@ -96,8 +97,8 @@ class Worker:
         offer = hello.worker
         self.peer_id = peer_id
         self.name = offer.name
-        #: of the ticket with which it has come; empty: the cluster has no keys
-        self.user = ""
+        #: of the ticket with which it has come, and whom grants are lent to (OWN-24); empty: the cluster has no keys
+        self.user, self.lent_to = "", b""
         self.software = hello.software
         self.capabilities: dict[str, int] = {item.name: item.amount for item in offer.capabilities}
         #: code that its processors read; empty: it has not said, and is given any (SCH-39)

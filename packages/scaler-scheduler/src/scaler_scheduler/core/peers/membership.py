@@ -7,7 +7,7 @@ from itertools import islice
 
 from scaler_protocol.columns import split_ids
 from scaler_protocol.ids import ID_BYTES, PeerId, TaskId, family_in, shown_task
-from scaler_protocol.keys import user_of
+from scaler_protocol.keys import Identity, lent_to, user_of
 from scaler_protocol.messages import Hello, Returned, Welcome, WorkerStatus
 from scaler_protocol.session import Opened
 from scaler_scheduler.core.actions import SendToStorage
@@ -84,6 +84,12 @@ def worker_joined(tables: Tables, peer_id: PeerId, hello: Hello, welcome: Welcom
     worker = tables.workers[peer_id] = Worker(peer_id, hello, welcome, now)
     tables.load_indexes.join(worker)
     return worker
+
+
+def note_identity(worker: Worker, identity: Identity | None) -> None:
+    """Notes whose ticket the worker has; None: the cluster has no keys."""
+    worker.user, worker.lent_to = user_of(identity), lent_to(identity)
+    worker.is_of_operator = identity is None or identity.is_operator
 
 
 def parting_text(tables: Tables, worker: Worker, text: str) -> str:

@@ -120,12 +120,11 @@ class _Run:
         if not followers:
             return
         self._clear()
-        tables, chunk = self._tables, followers[0].chunk
+        tables, worker, chunk = self._tables, self._worker, followers[0].chunk
         indexes = [follower.index for follower in followers]
         awaited = [follower.awaited for follower in followers]
         inputs = tables.dependencies.inputs(chunk, indexes, {other for own in awaited for other in own})
-        if chunk.header.generation != tables.generation:
-            tables.renew_header(chunk)
         attempts = tables.attempts_column([follower.task_id for follower in followers])
-        tables.tell(self._worker.peer_id, chunk.cut(indexes, attempts, inputs, awaited))
-        self._worker.load_changed()
+        header = tables.told_header(chunk, worker)
+        tables.tell(worker.peer_id, chunk.cut(header, indexes, attempts, inputs, awaited))
+        worker.load_changed()

@@ -147,6 +147,5 @@ def _dispatch_one_message(tables: Tables, worker: Worker, chunk: Chunk, indexes:
         ids = tuple([chunk.ids[index] for index in indexes])
     tables.give(worker, chunk, indexes, ids)
     tables.placing_left -= DISPATCH_STEPS + len(ids)
-    if chunk.header.generation != tables.generation:
-        tables.renew_header(chunk)
-    tables.tell(worker.peer_id, chunk.cut(indexes, tables.attempts_column(ids), inputs))
+    header = tables.told_header(chunk, worker)
+    tables.tell(worker.peer_id, chunk.cut(header, indexes, tables.attempts_column(ids), inputs))

@@ -13,8 +13,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from itertools import count, repeat
 
 from scaler_protocol.columns import BUCKET_BOUNDS_SECONDS, join_ids, join_u16
@@ -24,6 +22,7 @@ from scaler_scheduler.core.actions import Action, Send, SendToStorage
 from scaler_scheduler.core.entities.clients import Chunk, Client
 from scaler_scheduler.core.entities.columns import Indexes
 from scaler_scheduler.core.entities.combinations import Combinations
+from scaler_scheduler.core.entities.headers import Lend, LentHeaders, with_generation
 from scaler_scheduler.core.entities.moments import marked
 from scaler_scheduler.core.entities.results import Row, pack, stored_by
 from scaler_scheduler.core.entities.shares import Shares
@@ -65,16 +64,12 @@ ANSWER_BYTES = 512
 ANSWER_ROW_BYTES = 24
 
 
-@lru_cache(maxsize=256)
-def _with_generation(header: TaskHeader, generation: int) -> TaskHeader:
-    """Returns one object for equal headers: one comes with thousands of batches."""
-    return replace(header, generation=generation)
-
-
 Place = Chunk | Worker
 
 
 class Tables:
+    lend: Lend  #: what makes grants for workers, of which the shell has the keys
+
     def __init__(self, policy: Policy, unacknowledged: Callable[[PeerId], int], display_key: bytes = b"") -> None:
         self.policy = policy
         self._unacknowledged = unacknowledged
@@ -335,9 +330,20 @@ class Tables:
         if (object_id := stored_by(row)) is not None:
             self.release([(chunk, object_id)])
 
-    def renew_header(self, chunk: Chunk) -> None:
-        """The generation has risen since the chunk was submitted. (SCH-61)"""
-        chunk.header = _with_generation(chunk.header, self.generation)
+    def told_header(self, chunk: Chunk, worker: Worker) -> TaskHeader:
+        """Returns the header of these tasks for this worker, with the grant that is lent to its user. (OWN-24)"""
+        if chunk.header.generation != self.generation:  # it has risen since the chunk was submitted
+            chunk.header = with_generation(chunk.header, self.generation)
+        header = chunk.told_header() if chunk.header.priority else chunk.header
+        if not worker.lent_to:
+            return header
+        client, now = chunk.client, self.history.now
+        lent = client.lent.get(worker.lent_to)
+        if lent is None:
+            lent = client.lent[worker.lent_to] = LentHeaders()
+        if lent.has_to_be_made(now):
+            lent.renew(self.lend(client.peer_id, client.family, worker.lent_to), now)
+        return lent.header(header)
 
     def raise_generation(self, generation: int) -> None:
         self.generation = generation
