@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_scheduler.core.chunk import LEND_AGAIN_SECONDS
 from tests.support.scheduler_story import FUNCTION, Story, ids, peer, task
 
 from scaler_protocol.codes import KIND_OBJECT, ROLE_CLIENT, UNIT_RUNNING
@@ -13,6 +12,7 @@ from scaler_protocol.keys import ANY_USER, Identity, families_of
 from scaler_protocol.messages import Capability, Dispatch, Hello, ProcessorStatus, Submit, TaskHeader, WorkerStatus
 from scaler_scheduler.core import Settled
 from scaler_scheduler.core.actions import Send
+from scaler_scheduler.core.entities.headers import LEND_AGAIN_SECONDS
 
 
 def identity(user: str, *, is_operator: bool = False) -> Identity:

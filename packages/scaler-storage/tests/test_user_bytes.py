@@ -10,7 +10,7 @@ import pytest
 from scaler_protocol import codes
 from scaler_protocol.columns import split_u64
 from scaler_protocol.ids import ObjectId, PeerId
-from scaler_protocol.keys import Identity, Keyring, own_family
+from scaler_protocol.keys import Identity, Keyring, families_of, own_family
 from scaler_protocol.messages import (
     Duplicate,
     Hello,
@@ -48,12 +48,16 @@ class Told:
         self.core = StorageCore(limits, read_grant=KEYRING.granted if has_keys else None)
         #: the grant of each owner, as its scheduler has made it
         self.grants: dict[str, bytes] = {}
+        self.families: dict[str, bytes] = {}
+        self.users: dict[str, str] = {}
         self.has_keys = has_keys
         self.count = 0
 
     def open(self, text: str, user: str = "", role: int = codes.ROLE_CLIENT, *, family: str = "") -> None:
         """`family`: the client in whose task it is, or whose name it had."""
-        self.grants.setdefault(text, KEYRING.grant(name(text), own_family(name(family or text), user)))
+        self.families[text] = own_family(name(family or text), user)
+        self.users[text] = user
+        self.grants.setdefault(text, KEYRING.grant(name(text), self.families[text]))
         identity = Identity(user, frozenset({role}), False, bytes(32)) if self.has_keys else None
         hello, welcome = Hello(1, 1, role, name(text)), Welcome(1, name("storage"), 1, 1)
         self._handle(Opened(name(text), hello, welcome, identity))
@@ -70,8 +74,11 @@ class Told:
         return next(one for one in replies if getattr(one, "request_id", 0) == self.count)  # type: ignore[return-value]
 
     def put(self, text: str, key: str, size: int, *, owner: str = "") -> ObjectReply:
-        owner = owner or text
-        return self.ask(text, Put, oid(key), name(owner), size, 0, bytes(size), grant=self.grants[owner])
+        """`owner`: for which a worker puts, with the grant that was lent to the worker's user. (OWN-24)"""
+        grant = self.grants[text]
+        if owner:
+            grant = KEYRING.lend(name(owner), self.families[owner], families_of(self.users[text]), 0)
+        return self.ask(text, Put, oid(key), name(owner or text), size, 0, bytes(size), grant=grant)
 
     def release(self, text: str, key: str) -> None:
         self.ask(text, Release, name(text), bytes(oid(key)), grant=self.grants[text])

@@ -178,4 +178,4 @@ USER_BYTES = 8
 
 def family_in(grant: bytes, owner: PeerId) -> bytes:
     """Returns the family that a grant names, whatever else it says (SEC-21); empty where there are no keys."""
-    return grant[:ID_BYTES] if len(grant) >= ID_BYTES + GRANT_BYTES else (owner if grant else b"")
+    return grant[:-GRANT_BYTES][:ID_BYTES] or (owner if grant else b"")

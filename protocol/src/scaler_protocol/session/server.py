@@ -258,8 +258,7 @@ class SessionServer(Parting):
     # ------------------------------------------------------------ from the role
 
     def send(self, peer_id: PeerId, message: Message | Encoded) -> int:
-        """The number of the message in its session. To a peer without session (0): dropped. To one that is away for the
-        moment: kept until it is back."""
+        """Returns the number of the message in its session, or 0 without one. For a peer that is away it is kept."""
         session = self._by_peer.get(peer_id)
         if session is None:
             return 0

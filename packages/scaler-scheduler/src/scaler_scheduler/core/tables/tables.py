@@ -81,10 +81,7 @@ class Tables:
         self.workers: dict[PeerId, Worker] = {}
         self.where: dict[TaskId, Place] = {}
         self.load_indexes: LoadIndexes[ReadyClass] = LoadIndexes(self.workers)
-        self.ready = ReadyQueue(
-            lambda key: self.load_indexes.of(key, [one.index for one in self.ready.classes.values()]),
-            self.load_indexes.changed,
-        )
+        self.ready = ReadyQueue(lambda key: self.load_indexes.of(key, self.ready.indexes()), self.load_indexes.changed)
         self.combinations = Combinations()  #: of depth, priority and requirement, by user (SCH-49)
         self.shares = Shares(policy.user_weights)
         self.backlog = Backlog(self.ready, self._unread)
