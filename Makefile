@@ -77,8 +77,8 @@ night: $(READY)  ## all rounds that are too long for every change, one after ano
 test: $(READY)  ## run all tests, in two processes for each processor
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-windows: $(READY)  ## the client's wheel in a real Windows Python under Wine, against a cluster here; kept in build/windows
-	@SCALER_TEST_WINDOWS=1 $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/windows $(ARGS)
+test-windows: $(READY)  ## the client's wheel in a Windows Python under Wine, against a cluster here; WHICH=ends: without protocol's own
+	@SCALER_TEST_WINDOWS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/windows $(ARGS)
 
 test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
 	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/pythons $(ARGS)

@@ -83,6 +83,8 @@ def test_what_is_left_out_is_there_and_has_a_reason(name: str) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("folder", "least"), [("packages/scaler-client/tests", 600), ("protocol/tests", 700)])
 def test_a_dists_own_tests_pass_in_windows(windows: WindowsPython, folder: str, least: int) -> None:
+    if os.environ[ASKED_FOR] == "ends" and folder.startswith("protocol"):
+        pytest.skip("`make test-windows` without WHICH=ends runs them: the client's tests show most of it")
     said = pytest_inside(windows, folder, environment={}, seconds=840)
     assert int(re.findall(r"(\d+) passed", said)[0]) >= least
 
