@@ -96,11 +96,17 @@ def test_workers_of_a_manager_share_the_gpus_of_its_host_equally() -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--gpus", "auto"]])
-def test_workers_of_a_host_without_gpus_offer_none(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_of_a_host_without_gpus_offer_none(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator who asks for GPUs is told that there are none: tasks that want one wait for another host."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "")
     native = parse_native([ADDRESS, "-mtc", "2", *options])
     assert native.shares == () == native.manager.capabilities
+    parse_adapter([ADDRESS, "--insecure", "-mw", "2", *options])
+    told = [f"--gpus {options[1]}: no GPU was found on this host, so no worker offers one"] if options else []
+    assert [record.getMessage() for record in caplog.records] == 2 * told
 
 
 @pytest.mark.parametrize(

@@ -180,11 +180,11 @@ class Cluster:
         """In the worker's own process: its tasks see GPUs of its share, or none."""
         if not self._config.gpus:
             return self._config
-        from scaler_worker.gpus import Gpus, find_gpus  # most hosts have none
+        from scaler_worker.gpus import NONE_FOUND, Gpus, find_gpus  # most hosts have none
 
         found = find_gpus(self._config.gpus)
         if not found.ids and index == 0:
-            logger.warning("--gpus %s: no GPU was found on this host, so no worker offers one", self._config.gpus)
+            logger.warning(NONE_FOUND, self._config.gpus)
         share = found.of_worker(index, len(self._workers))
         os.environ.update(found.environment(share))
         if not share:

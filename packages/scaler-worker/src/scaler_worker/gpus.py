@@ -17,6 +17,8 @@ AUTO = "auto"
 NVIDIA = "CUDA_VISIBLE_DEVICES"
 AMD = "ROCR_VISIBLE_DEVICES"
 _HIP = "HIP_VISIBLE_DEVICES"
+NONE_FOUND = "--gpus %s: no GPU was found on this host, so no worker offers one"
+"""A warning, because tasks that ask for one wait until another host brings it."""
 
 _ID = re.compile(r"[A-Za-z0-9_:/-]{1,100}")
 _NVIDIA_DEVICE = re.compile(r"nvidia(\d+)")

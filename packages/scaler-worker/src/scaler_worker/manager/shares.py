@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from scaler_protocol.messages import Capability
 from scaler_protocol.process import UsageError
 from scaler_worker.core.devices import CAPABILITY as GPU
-from scaler_worker.gpus import find_gpus
+from scaler_worker.gpus import NONE_FOUND, find_gpus
+
+logger = logging.getLogger("scaler.manager")
 
 
 def gpu_shares(wanted: str, workers: int, option: str) -> tuple[str, ...]:
     """A value of `--gpus` for each of so many workers; empty if there are no GPUs. UsageError if the shares would
     differ, because a manager announces once what each of its workers offers."""
-    found = find_gpus(wanted) if wanted else None
-    if found is None or not found.ids:
+    if not wanted:
+        return ()
+    found = find_gpus(wanted)
+    if not found.ids:
+        logger.warning(NONE_FOUND, wanted)
         return ()
     count = len(found.ids)
     if workers < 1 or count % workers:
