@@ -16,6 +16,8 @@ def add(doubled):
 pipeline = Pipeline([double, add])
 
 with scaler.local(workers=2) as client:
-    results = pipeline.map({"number": list(range(10))}, executor=client, storage="dict", show_progress=False)
+    results = pipeline.map(
+        {"number": list(range(10))}, executor=client, chunksizes=1, storage="dict", show_progress=False
+    )
 
 print(results["total"].output)

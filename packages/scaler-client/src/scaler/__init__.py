@@ -1,6 +1,6 @@
 """Scaler: very many small tasks on very many machines.
 
-The names are loaded when they are first used: programs that only watch never load what deserializes (SEC-3).
+`scaler.local()` is a cluster on this machine, and `scaler.Client(address)` a client of any other.
 """
 
 import importlib
@@ -41,6 +41,7 @@ __all__ = [
     "worker_state",
 ]
 
+# Loaded when a name is first used: programs that only watch never load what deserializes. (SEC-3)
 _MODULES = {
     "Client": "scaler.client.client",
     "Cluster": "scaler.cluster.cluster",
