@@ -78,10 +78,10 @@ test: $(READY)  ## run all tests, in two processes for each processor
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-windows: $(READY)  ## the client's wheel in a Windows Python under Wine, against a cluster here; WHICH=ends: without protocol's own
-	@SCALER_TEST_WINDOWS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/windows $(ARGS)
+	@SCALER_TEST_WINDOWS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1800 tests/windows $(ARGS)
 
 test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
-	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1200 tests/pythons $(ARGS)
+	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=2400 tests/pythons $(ARGS)
 
 test-macos-like: $(READY)  ## tests of client and protocol without what macOS lacks: memory files, epoll, /proc, fork
 	@$(BIN)/python -m pytest -p tests.macos.plugin $(PARALLEL) packages/scaler-client/tests protocol/tests $(ARGS)

@@ -23,7 +23,7 @@ from tests.pythons.left_out import FAST, FILES, REST, TESTS
 
 #: Which of them: `all`, or `ends`, the oldest and the newest that can be had.
 ASKED_FOR = "SCALER_TEST_PYTHONS"
-SECONDS = 900
+SECONDS = 1_800
 WHICH = ("all", "ends", "own")
 OWN = f"3.{sys.version_info[1]}"
 LEAST_TESTS = 2_000

@@ -80,20 +80,20 @@ def test_what_is_left_out_is_there_and_has_a_reason(name: str) -> None:
 # ---------------------------------------------------------------- tests in Windows
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(("folder", "least"), [("packages/scaler-client/tests", 600), ("protocol/tests", 700)])
 def test_a_dists_own_tests_pass_in_windows(windows: WindowsPython, folder: str, least: int) -> None:
     if os.environ[ASKED_FOR] == "ends" and folder.startswith("protocol"):
         pytest.skip("`make test-windows` without WHICH=ends runs them: the client's tests show most of it")
-    said = pytest_inside(windows, folder, environment={}, seconds=840)
+    said = pytest_inside(windows, folder, environment={}, seconds=1_740)
     assert int(re.findall(r"(\d+) passed", said)[0]) >= least
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 def test_a_client_on_windows_does_what_one_on_linux_does(windows: WindowsPython, cluster: RealCluster) -> None:
     checks = INSIDE.relative_to(ROOT).as_posix()
     environment = {"SCALER_CHECKED_ADDRESS": cluster.address, "SCALER_CHECKED_KEY": configured_key()}
-    pytest_inside(windows, checks, "-o", "python_files=checks_*.py", environment=environment, seconds=480)
+    pytest_inside(windows, checks, "-o", "python_files=checks_*.py", environment=environment, seconds=1_140)
 
 
 # ---------------------------------------------------------------- interrupts and restarts
