@@ -81,7 +81,7 @@ test-windows: $(READY)  ## the client's wheel in a Windows Python under Wine, ag
 	@SCALER_TEST_WINDOWS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=1800 tests/windows $(ARGS)
 
 test-pythons: $(READY)  ## fast tests with every other Python that is here or can be had; WHICH=ends: the oldest and the newest
-	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=2400 tests/pythons $(ARGS)
+	@SCALER_TEST_PYTHONS=$(or $(WHICH),all) $(BIN)/python -m pytest -o faulthandler_timeout=4800 tests/pythons $(ARGS)
 
 test-macos-like: $(READY)  ## tests of client and protocol without what macOS lacks: memory files, epoll, /proc, fork
 	@$(BIN)/python -m pytest -p tests.macos.plugin $(PARALLEL) packages/scaler-client/tests protocol/tests $(ARGS)

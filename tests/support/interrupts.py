@@ -82,7 +82,8 @@ def _is_place(code: CodeType, before: int, now: int) -> bool:
     """A real exception would come up in the instruction before, ours does in the one to come: unless both are caught
     alike, it would be one that cannot be."""
     name = _names(code).get(before, "")
-    if not name.startswith("CALL") and name not in ("JUMP_BACKWARD", "JUMP_ABSOLUTE"):
+    is_call = name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")  # which calls nothing
+    if not is_call and name not in ("JUMP_BACKWARD", "JUMP_ABSOLUTE"):
         return False
     handlers = _handlers(code)
     return handlers.get(before) == handlers.get(now)

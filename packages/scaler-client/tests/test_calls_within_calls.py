@@ -154,6 +154,34 @@ def test_a_call_within_a_call(client: Client, cluster: FakeCluster, outer: Calla
     eventually(lambda: not cluster.values_of(client.identity), "nothing is stored")
 
 
+def test_a_call_while_futures_are_looked_at(
+    client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`concurrent.futures.wait` looks at many futures at once: meanwhile none of them ends, nor what comes after."""
+    cluster.hold()
+    future = client.submit(abs, -5)
+    told: list[str] = []
+
+    def handler() -> None:
+        cluster.release()
+        with pytest.raises(RuntimeError) as raised:
+            client.submit(abs, -1).result(WAIT)
+        told.append(str(raised.value))
+
+    base = concurrent.futures._base
+    install = base._create_and_install_waiters
+
+    def interrupted(*arguments: object) -> object:
+        handler()
+        return install(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "_create_and_install_waiters", interrupted)
+        in_time(lambda: concurrent.futures.wait([future], WAIT), "a wait")
+    assert len(told) == 1 and "this would wait for ever" in told[0]
+    assert future.result(WAIT) == 5 and client.submit(abs, -1).result(WAIT) == 1
+
+
 class Handle:
     """A handle of something remote, which is closed when the last reference to the handle goes."""
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import starmap
+from types import FrameType
 from typing import Any
 
 from scaler_protocol import waits
@@ -37,11 +38,27 @@ guard = waits.RLock()
 
 #: the condition that each thread takes; what an interrupt leaves here does no harm
 _taking: dict[int, FutureCondition] = {}
+#: threads that inspect futures, and some that were interrupted there
+_inspecting: dict[int, None] = {}
 
 
 def holding() -> waits.RLock:
     """Returns a lock that this thread may have, and that is taken when some future ends."""
     return guard if waits.is_mine(guard) else _taking.get(threading.get_ident(), guard)
+
+
+def is_inspecting() -> bool:
+    """Returns whether this thread is in the middle of an inspection, in which a signal's handler or a destructor runs
+    now. What it looks at does not end before it goes on."""
+    thread = threading.get_ident()
+    if thread not in _inspecting:
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in _INSPECTING:
+        frame = frame.f_back
+    if frame is None:
+        _inspecting.pop(thread, None)
+    return frame is not None and frame.f_code not in _AROUND
 
 
 def _renew_guard() -> None:
@@ -82,11 +99,14 @@ class FutureCondition(waits.RLock):  # type: ignore[misc]
                 break
             if not holder and not self._inspector:
                 break  # the same, just as it was taken
-        self._inspector = threading.get_ident()
+        self._inspector = thread = threading.get_ident()
+        _inspecting[thread] = None
         return True
 
     def release(self) -> None:
-        if self._inspector != threading.get_ident():
+        thread = threading.get_ident()
+        _inspecting.pop(thread, None)
+        if self._inspector != thread:
             return  # another thread has taken it meanwhile
         self._inspector = 0
         try:

@@ -23,7 +23,7 @@ from scaler.client.core import actions, events
 from scaler.client.core.core import ClientCore
 from scaler.client.core.records import Entry, LargeError, Outcomes, stored_results
 from scaler.client.future import ScalerFuture
-from scaler.client.futures.condition import holding
+from scaler.client.futures.condition import holding, is_inspecting
 from scaler.client.futures.explaining import Questions
 from scaler.client.io import forking
 from scaler.client.io.background import Background
@@ -165,7 +165,8 @@ class Connection:
 
     def hasten(self) -> None:
         """This thread is going to wait: what it has posted shall not. RuntimeError if it would wait for itself."""
-        if any(map(waits.is_mine, (*self._locks, holding()))) or threading.get_ident() == self._thread.ident:
+        is_own_thread = threading.get_ident() == self._thread.ident
+        if is_own_thread or any(map(waits.is_mine, (*self._locks, holding()))) or is_inspecting():
             raise errors.waits_for_itself()
         if self.driver.inbox:
             self.driver.lead()
