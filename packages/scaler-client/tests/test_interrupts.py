@@ -48,7 +48,7 @@ def test_an_interrupt_of_a_generator_comes_up_where_its_own_code_goes_on(
     for place in (None, *range(1, places + 1)):
         generator, has_ended = generate(), False
         next(generator)
-        with suppress(Cut), interrupted_at(place, (__file__,)) as counted:
+        with suppress(Cut), interrupted_at(place, (__file__.replace("\\", "/"),)) as counted:
             resume(generator)
         assert counted.count == places and counted.has_raised == bool(place)
         generator.close()
