@@ -20,7 +20,7 @@ from tests.simulation.presenting import PresentingWorld
 from tests.support.chaos import IS_FULL
 
 SEEDS = 60
-BLOCK = 12 if IS_FULL else 5
+BLOCK = 12 if IS_FULL else 6
 #: each with its seeds; some 10,000 deaths: `python -m tests.simulation --world harsh --seeds 2400`, half an hour
 WORLDS = (PresentingWorld, PresentingWorld, TwiceDeadWorld, DrainingWorld, HarshWorld, LateWorld)
 

@@ -247,9 +247,9 @@ class WorkerPlayer(DialerPlayer):
 
     def _check_last_holding(self, worker_count: int) -> None:
         """Of what it tells besides tasks."""
-        key = self.scene.pump.key
+        grant = self.worker.grant_of(self.client).get("ownerGrant", b"")
         for message in self.worker.holdings():
-            if key is not None and message["ids"] and message["grants"] != key.grant(self.client):
+            if message["ids"] and message["grants"] != grant:
                 raise Breach("the grants of a Holding are not those of the clients that it names", "WRK-42")
         if message["workerCount"] != worker_count:
             text = f"workerCount of the last Holding is {message['workerCount']}, and {worker_count} was told"

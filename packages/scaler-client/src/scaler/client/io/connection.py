@@ -206,8 +206,7 @@ class Connection:
             return found + [one.collector for one in posted if one.owner is owner]
 
     def fetch_one(self, outcomes: Outcomes, end_at: float) -> Buffer:
-        """The bytes of a task's value. What the storage has lost is made again. NotInTime if they have not come by
-        `end_at`."""
+        """Returns the bytes of a task's value; what the storage has lost is made again. NotInTime at `end_at`."""
         if outcomes.kinds and outcomes.kinds[0] == codes.KIND_OBJECT:
             return self._remaking.fetch(ObjectId(bytes(outcomes.payload)), end_at)
         return outcomes.payload
